@@ -76,14 +76,14 @@ WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout)
   // One microbatch goes through all stages one after another. Its weight gradients may come later,
   // and run side by side.
   const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
-  return {whole.least() * microbatches(layout) / layout.pp, chain};
+  return {whole.least() * layout.microbatches(base_) / layout.pp, chain};
 }
 
 RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
   const std::vector<PassTimes> passes = stages(layout);
-  const OrderTraits& order = traits(playing);
+  const OrderTraits& order = traits_of(base_, playing);
   const bool whole_backwards = !order.splits_backwards;
-  const int chain_microbatches = microbatches(layout) / order.chains;
+  const int chain_microbatches = layout.microbatches(base_) / order.chains;
   StageRanks placed{ranks_of_chain(order, layout.pp, layout.vpp),
                     std::vector<Nanoseconds>(layout.pp)};
   for (int rank = 0; rank + 1 < layout.pp; ++rank)
@@ -157,7 +157,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const OrderedPlan plan = ordered_plan(candidate);
   const std::vector<HeldParameters> held = stage_parameters(base_.job.model, plan);
   const std::vector<MuonShare> muon = muon_shares(base_.job.model, plan);
-  const OrderTraits& order = traits(playing);
+  const OrderTraits& order = traits_of(base_, playing);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
   const CommKind reduce = plan.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const double gradient_bytes = bytes_of(plan.gradient_dtype);

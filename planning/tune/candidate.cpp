@@ -41,8 +41,7 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
 // Whether several ranks have the same parameters. Experts are cut over other ranks than the rest,
 // and may have replicas even if the rest has none.
 bool has_replicas(const Scenario& base, const Layout& layout, const Playing& playing) {
-  const int replicas =
-      layout.dp * layout.cp * traits_of(playing.order, base.job.order.orders).chains;
+  const int replicas = layout.dp * layout.cp * traits_of(base, playing).chains;
   return replicas > 1 ||
          (layout.expert_tp > 0 && layout.tp * replicas > layout.expert_tp * layout.ep);
 }

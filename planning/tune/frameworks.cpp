@@ -95,13 +95,7 @@ constexpr AllowedValues kTitanValues[] = {
 
 // Whether the order is Megatron-LM's interleaved schedule. No other one exchanges the transfers of
 // a forward and a backward in pairs.
-bool interleaves(Base b, Tried t) {
-  return traits_of(t.playing.order, b.job.order.orders).exchanges == BatchedP2p::Pairs;
-}
-
-int microbatches(Base b, Tried t) {
-  return b.job.plan.global_batch / (t.layout.micro_batch * t.layout.dp);
-}
+bool interleaves(Base b, Tried t) { return traits_of(b, t.playing).exchanges == BatchedP2p::Pairs; }
 
 // Whether every stage has a layer. Megatron-LM's pipeline layout then takes any numbers of layers.
 bool fills_stages(Base b, Tried t) {
@@ -220,7 +214,9 @@ constexpr FrameworkRule kMegatronRules[] = {
     {"vpp > 1 is interleaved", kArguments, OfPlaying,
      [](Base b, Tried t) { return (t.layout.vpp > 1) == interleaves(b, t); }},
     {"interleaved: pp divides the microbatches", kSchedules, OfPlaying,
-     [](Base b, Tried t) { return !interleaves(b, t) || microbatches(b, t) % t.layout.pp == 0; }},
+     [](Base b, Tried t) {
+       return !interleaves(b, t) || t.layout.microbatches(b) % t.layout.pp == 0;
+     }},
     {"overlap.p2p with interleaved only", kArguments, OfPlaying,
      [](Base b, Tried t) { return !t.playing.overlap_p2p || interleaves(b, t); }},
     {"interleaved on pp = 2 with overlap.p2p only", kArguments, OfPlaying,
@@ -307,7 +303,7 @@ bool has_torch_stages(Base, Tried t) {
 
 bool has_torch_microbatches(Base b, Tried t) {
   const auto* const row = std::ranges::find(kTorchOrders, t.playing.order, &TorchSchedule::order);
-  const int count = microbatches(b, t);
+  const int count = t.layout.microbatches(b);
   if (row == std::end(kTorchOrders) || row->microbatches == TorchSchedule::Any) return true;
   if (row->microbatches == TorchSchedule::Rounds)
     return count % std::max(1, count / t.layout.pp) == 0;
@@ -333,12 +329,11 @@ constexpr FrameworkRule kTitanRules[] = {
      kTorchSchedules, OfPlaying, has_torch_microbatches},
     {"overlap.tensor without a zero-bubble order only", kTorchSchedules, OfPlaying,
      [](Base b, Tried t) {
-       return t.layout.tensor == TensorMethod::Off ||
-              !traits_of(t.playing.order, b.job.order.orders).splits_backwards;
+       return t.layout.tensor == TensorMethod::Off || !traits_of(b, t.playing).splits_backwards;
      }},
     {"overlap.p2p as it is by default", kTorchSchedules, OfPlaying,
      [](Base b, Tried t) {
-       const BatchedP2p exchanges = traits_of(t.playing.order, b.job.order.orders).exchanges;
+       const BatchedP2p exchanges = traits_of(b, t.playing).exchanges;
        return t.layout.pp == 1 || t.playing.overlap_p2p == (exchanges != BatchedP2p::EachAction);
      }},
     {"parallel.hsdp_shard is whole groups of cp", kTitanDims, OfSharing,

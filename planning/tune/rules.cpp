@@ -41,7 +41,7 @@ const Rule kRules[] = {
     {"ep rather than expert tp", kMegatron, kExperts, [](S, L l) { return l.expert_tp == 1; }},
     {"vpp with pp", kChatLearn, kAlways, [](S, L l) { return l.pp == 1 || l.vpp > 1; }},
     {"pp below the microbatches", kChatLearn, kAlways,
-     [](S s, L l) { return l.pp == 1 || l.pp < s.job.plan.global_batch / (l.micro_batch * l.dp); }},
+     [](S s, L l) { return l.pp == 1 || l.pp < l.microbatches(s); }},
     {"micro batch 1", kChatLearn, kAlways, [](S, L l) { return l.micro_batch == 1; }},
     {"no recompute", kChatLearn, kAlways, [](S, L l) { return l.recompute == Recompute::None; }},
 };

@@ -127,7 +127,7 @@ class MemoryFilter {
 
   bool may_fit(const Candidate& candidate, std::vector<KnownFit>* known) const {
     const auto& [layout, playing, sharing] = candidate;
-    const OrderTraits& order = traits_of(playing.order, base_.job.order.orders);
+    const OrderTraits& order = traits_of(base_, playing);
     const MemoryClass plans{order.placement.rank_of, order.chains, sharing.zero, sharing.hsdp_shard,
                             sharing.zero_hpz};
     auto last = std::ranges::find(*known, plans, &KnownFit::plans);

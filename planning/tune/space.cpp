@@ -90,12 +90,11 @@ bool belongs_to_cut(std::string_view key) {
 }
 
 // Whether the order's own rules allow this layout.
-bool can_order(const Scenario& base, const OrderTraits& order, const Layout& layout,
-               int microbatches) {
+bool can_order(const Scenario& base, const OrderTraits& order, const Layout& layout) {
   return check_order({.name = std::string(order.name),
                       .pp = layout.pp,
                       .vpp = layout.vpp,
-                      .microbatches = microbatches,
+                      .microbatches = layout.microbatches(base),
                       .orders = base.job.order.orders})
       .ok();
 }
@@ -291,7 +290,6 @@ std::vector<Layout> Space::micro_batches(const Scenario& base, const Layout& cut
 }
 
 std::vector<const OrderTraits*> Space::orders(const Scenario& base, const Layout& layout) const {
-  const int microbatches = base.job.plan.global_batch / (layout.micro_batch * layout.dp);
   std::vector<const OrderTraits*> found;
   const auto allowed = [&](std::string_view name) {
     return layout.pp == 1 || allows("schedule.order", std::string(name));
@@ -301,7 +299,7 @@ std::vector<const OrderTraits*> Space::orders(const Scenario& base, const Layout
     // With too few stages on a rank an order is the same as the default one (interleaved with vpp 1
     // is 1F1B), and only the default one is listed.
     const bool equals_default = layout.vpp < order.least_vpp && allowed(default_order(layout.vpp));
-    if (!equals_default && can_order(base, order, layout, microbatches)) found.push_back(&order);
+    if (!equals_default && can_order(base, order, layout)) found.push_back(&order);
   }
   return found;
 }

@@ -43,6 +43,9 @@ struct Layout {
 
   int stages() const { return pp * vpp; }
   int block() const { return tp * cp * dp; }  // GPUs of a pipeline rank
+  int microbatches(const Scenario& base) const {
+    return base.job.plan.global_batch / (micro_batch * dp);
+  }
 
   auto operator<=>(const Layout&) const = default;
 };
@@ -54,6 +57,10 @@ struct Playing {
 
   bool operator==(const Playing&) const = default;
 };
+
+inline const OrderTraits& traits_of(const Scenario& base, const Playing& playing) {
+  return traits_of(playing.order, base.job.order.orders);
+}
 
 // The choices of data parallelism: how its ranks cut the model's state, and whether their
 // communication overlaps with compute.

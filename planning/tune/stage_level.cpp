@@ -87,13 +87,9 @@ StageLevel StageLevel::beside(Cluster cluster) const {
   return StageLevel(base_, std::move(cluster), known_);
 }
 
-const OrderTraits& StageLevel::traits(const Playing& playing) const {
-  return traits_of(playing.order, base_.job.order.orders);
-}
-
 OrderedPlan StageLevel::ordered_plan(const Candidate& candidate) const {
   const auto& [layout, playing, sharing] = candidate;
-  const OrderTraits& order = traits(playing);
+  const OrderTraits& order = traits_of(base_, playing);
   OrderSpec spec{.name = std::string(playing.order), .pp = layout.pp, .vpp = layout.vpp};
   spec.orders = base_.job.order.orders;
   return {plan_of(base_, candidate), order.chains, ends_on_one_rank(order, layout.pp, layout.vpp),
@@ -127,7 +123,7 @@ double StageLevel::state_floor(Layout cut) const {
 double StageLevel::memory_floor(const Candidate& candidate) const {
   LiveActivations live;
   for (const std::vector<int>& stages :
-       stages_of_ranks(traits(candidate.playing), candidate.layout)) {
+       stages_of_ranks(traits_of(base_, candidate.playing), candidate.layout)) {
     auto& entries = live.ranks.emplace_back();
     for (const int stage : stages)
       entries.push_back({static_cast<Stage>(stage), stage == stages.front() ? 1 : 0});

@@ -151,9 +151,6 @@ class StageLevel {
   WorkBound least_exposed_work(Layout layout);
   Nanoseconds transfer_ns(const Layout& layout, int from, int to);
   OrderedPlan ordered_plan(const Candidate& candidate) const;
-  int microbatches(const Layout& layout) const {
-    return base_.job.plan.global_batch / (layout.micro_batch * layout.dp);
-  }
   Nanoseconds data_ns(const Layout& layout, const OrderedPlan& plan, int rank, CommKind kind,
                       double bytes);
   Nanoseconds optimizer_ns(const OrderedPlan& plan, const std::vector<int>& stages,
@@ -162,7 +159,6 @@ class StageLevel {
   std::vector<PassTimes> stages(const Layout& layout);
   void cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const;
   Workload stage_level_workload(const Candidate& candidate, const Order& order);
-  const OrderTraits& traits(const Playing& playing) const;
 
   const Scenario& base_;
   GroupTimes groups_;
