@@ -340,6 +340,51 @@ Result<std::vector<StageLevel>> stage_levels(const Scenario& base, int threads) 
   return levels;
 }
 
+// The plans that a search has found.
+struct Searched {
+  SearchResult result;
+  std::optional<Found> by_rules;    // the best plan that keeps all rules
+  std::vector<Found> best;          // of the result, else the plan by rules
+  std::vector<RuleCheck> verdicts;  // if the whole space was searched
+  Clock::time_point end;            // of the search, before the verdicts
+};
+
+// Searches plans of the rules and likely plans first, so that good plans are found even if the
+// search is stopped.
+Searched search_plans(const Scenario& base, const Space& space, std::span<StageLevel> levels,
+                      const std::function<bool()>& is_late, const TuneOptions& options) {
+  Waiting waiting("searching plans");
+  std::string shown_gap;
+  const auto show_gap = [&](const Found& fastest, Nanoseconds bound_ns) {
+    std::string gap = fmt::format("{:.1f}", 100 * above(fastest.iteration_ns, bound_ns));
+    if (gap == shown_gap) return;
+    shown_gap = std::move(gap);
+    waiting.now(fmt::format("searching plans: {:.4g} s, about {} % above the best possible at most",
+                            to_seconds(fastest.iteration_ns), shown_gap));
+  };
+  const auto options_of = [&](bool of_rules) -> SearchOptions {
+    return {.keep = options.keep,
+            .stop = options.stop,
+            .is_late = is_late,
+            .on_better = [&, of_rules](const Found& found) { options.on_better(found, of_rules); }};
+  };
+  Searched all;
+  all.by_rules = best_by_rules(base, space, levels, options_of(true));
+  const Space likely = space_of_likely_plans(space, base);
+  SearchOptions search_options = options_of(false);
+  search_options.known = Search(base, likely, levels).best(search_options).best;
+  search_options.on_bound = show_gap;
+  Search full_search(base, space, levels);
+  all.result = full_search.best(search_options);
+  all.end = Clock::now();
+  all.best = all.result.best;
+  if (all.best.empty() && all.by_rules) all.best.push_back(*all.by_rules);
+  if (all.result.complete && !all.best.empty())
+    all.verdicts =
+        compare_rules(base, full_search, all.best.front(), all.by_rules, is_late, options);
+  return all;
+}
+
 }  // namespace
 
 std::optional<double> Tuned::gap() const {
@@ -350,6 +395,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   const auto begin = Clock::now();
   TuneOptions options = asked;
   const auto search_is_late = [begin, seconds = asked.seconds] { return is_past(begin, seconds); };
+  const auto is_late = [begin, seconds = asked.seconds] { return is_past(begin, 2 * seconds); };
   options.stop = [&] { return asked.stop() || search_is_late(); };
   const std::vector<Refinement> refinements = refinements_in(space);
   RETURN_IF_ERROR(check_asked(base, refinements));
@@ -358,56 +404,27 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   ASSIGN_OR_RETURN(std::vector<StageLevel> levels,
                    stage_levels(base, std::min({options.jobs, cores, most_at_once(base)})));
-  std::optional<Waiting> waiting("searching plans");
-  std::string shown_gap;
-  const auto show_gap = [&](const Found& fastest, Nanoseconds bound_ns) {
-    std::string gap = fmt::format("{:.1f}", 100 * above(fastest.iteration_ns, bound_ns));
-    if (gap == shown_gap) return;
-    shown_gap = std::move(gap);
-    waiting->now(
-        fmt::format("searching plans: {:.4g} s, about {} % above the best possible at most",
-                    to_seconds(fastest.iteration_ns), shown_gap));
-  };
-  const auto options_of = [&](bool of_rules) -> SearchOptions {
-    return {.keep = options.keep,
-            .stop = options.stop,
-            .is_late = search_is_late,
-            .on_better = [&, of_rules](const Found& found) { options.on_better(found, of_rules); }};
-  };
-  // Plans of the rules and likely plans are searched first, so that good plans are found even if
-  // the search is stopped.
-  const std::optional<Found> by_rules = best_by_rules(base, space, levels, options_of(true));
-  const Space likely = space_of_likely_plans(space, base);
-  SearchOptions search_options = options_of(false);
-  search_options.known = Search(base, likely, levels).best(search_options).best;
-  search_options.on_bound = show_gap;
-  Search full_search(base, space, levels);
-  const SearchResult result = full_search.best(search_options);
-  Tuned tuned{.scenario = base.name, .counts = result.counts};
-  tuned.search_s = std::chrono::duration<double>(Clock::now() - begin).count();
+  const Searched found = search_plans(base, space, levels, search_is_late, options);
+  if (found.best.empty()) return no_plan(base, space, found.result);
+  Tuned tuned{.scenario = base.name,
+              .counts = found.result.counts,
+              .complete = found.result.complete,
+              .search_s = std::chrono::duration<double>(found.end - begin).count(),
+              .best_ns = found.best.front().iteration_ns,
+              .verdicts = found.verdicts,
+              .cleared = cleared_keys(base, space)};
+  tuned.bound_ns = std::min(found.result.bound_ns, tuned.best_ns);
   if (options.framework != nullptr) {
     tuned.framework = options.framework->name;
     tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base));
   }
-  tuned.complete = result.complete;
-  std::vector<Found> best = result.best;
-  if (best.empty() && by_rules) best.push_back(*by_rules);
-  if (best.empty()) return no_plan(base, space, result);
-  tuned.best_ns = best.front().iteration_ns;
-  tuned.bound_ns = std::min(result.bound_ns, tuned.best_ns);
-  if (tuned.complete)
-    tuned.verdicts =
-        compare_rules(base, full_search, best.front(), by_rules, search_is_late, options);
-  waiting.reset();  // ends its thread before processes are forked
-  const auto is_late = [&] { return is_past(begin, 2 * options.seconds); };
-  tuned.finalists = play_best(base, space, best, by_rules, &levels, is_late, options);
+  tuned.finalists = play_best(base, space, found.best, found.by_rules, &levels, is_late, options);
   const Result<RunResult>& winner = tuned.finalists.front().result;
   if (!winner.ok() && !is_late()) return winner.error();
   if (std::ranges::any_of(refinements, &Refinement::any))
     refine(base, refinements, is_late, options, &tuned);
   if (options.detail == Detail::Timeline && !is_late())
     add_timeline(base, options, &tuned.finalists.front());
-  tuned.cleared = cleared_keys(base, space);
   return tuned;
 }
 
