@@ -229,69 +229,90 @@ double expert_launch_s(const Model& model, const Plan& plan, const FrameworkProf
   return kPaddedLaunch * profile.expert_launch_s * thirds / 3;
 }
 
+// A GPU's share of the experts.
+struct ExpertShape {
+  std::int64_t local = 0, ffn = 0;  // experts, and the columns of each one's inner array
+  std::int64_t tokens = 0;          // that the GPU sends
+  std::int64_t rows = 0;            // of each expert's GEMMs
+
+  double all_rows() const { return static_cast<double>(local * rows); }
+};
+
+// Adds the router, the products into and out of the latent width, and those of the experts.
+void add_expert_products(BlockWork* block, const Model& model, const BlockShape& shape,
+                         const ExpertShape& experts) {
+  const auto norm = &PartsOf<KernelWork>::norm;
+  add_linear(block, norm, shape,
+             {.m = experts.tokens,
+              .n = model.experts,
+              .k = shape.hidden,
+              .in_16_bits = shape.recipe.has_value()});
+  if (const std::int64_t latent = model.moe_latent; latent > 0) {
+    add_linear(block, norm, shape, {.m = experts.tokens, .n = latent, .k = shape.hidden});
+    add_linear(block, norm, shape, {.m = experts.tokens, .n = shape.hidden, .k = latent});
+  }
+  add_linear(block, &PartsOf<KernelWork>::in, shape,
+             {.batch = experts.local,
+              .m = experts.rows,
+              .n = model.gated_mlp ? 2 * experts.ffn : experts.ffn,
+              .k = model.expert_hidden()});
+  add_linear(
+      block, &PartsOf<KernelWork>::out, shape,
+      {.batch = experts.local, .m = experts.rows, .n = model.expert_hidden(), .k = experts.ffn});
+}
+
+// Adds the passes over memory: of the activation, biases, the router, permutation and combination.
+void add_expert_passes(BlockWork* block, const Model& model, const Plan& plan,
+                       const BlockShape& shape, const ExpertShape& experts) {
+  const double inner = shape.bytes * experts.all_rows() * static_cast<double>(experts.ffn);
+  const double share = shape.profile.pass_share;
+  block->forward.between.bytes = share * (model.gated_mlp ? kGatedMlpPasses : kMlpPasses) * inner;
+  block->input_gradient.between.bytes = share * kMlpPassesBackward * inner;
+  if (!plan.fusion.bias_gelu) add_split_activation(block, model, inner);
+  const auto tokens = static_cast<double>(experts.tokens), copies = tokens * model.top_k;
+  const double routing = kRouterBytesPerLogit * tokens * model.experts;
+  const double row = shape.bytes * static_cast<double>(model.expert_hidden());
+  const double permutation = kPermutePassesPerCopy * copies * row;
+  const double restored = (copies + tokens) * row;
+  if (model.mlp_bias.value_or(!model.gated_mlp)) {
+    const double numbers = experts.all_rows() * static_cast<double>(model.expert_hidden());
+    block->forward.residual.bytes += kExpertBiasBytes * numbers;
+    block->input_gradient.residual.bytes += kExpertBiasBytesBackward * numbers;
+  }
+  for (PartsOf<KernelWork>* pass : {&block->forward, &block->input_gradient}) {
+    pass->norm.bytes += routing + permutation;
+    pass->residual.bytes += restored;
+  }
+}
+
 // The part `norm` has the router, the products into and out of the latent width, and the
 // permutation; `residual` has the sum of a token's copies.
 Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   const BlockShape shape = block_shape(model, plan, profile);
-  const std::int64_t local = model.experts / plan.ep;
-  const std::int64_t ffn = model.expert_ffn() / plan.expert_tensor();
-  const std::int64_t tokens = routed_tokens(model, plan);
-  const double copies = static_cast<double>(tokens) * model.top_k;
-  const std::int64_t rows = expert_rows(model, plan);  // of each expert's GEMMs
-  BlockWork block;
-  add_ends(&block, model, plan, shape);
-  add_linear(
-      &block, &PartsOf<KernelWork>::norm, shape,
-      {.m = tokens, .n = model.experts, .k = shape.hidden, .in_16_bits = shape.recipe.has_value()});
-  if (model.moe_latent > 0) {
-    const std::int64_t latent = model.moe_latent;
-    add_linear(&block, &PartsOf<KernelWork>::norm, shape,
-               {.m = tokens, .n = latent, .k = shape.hidden});
-    add_linear(&block, &PartsOf<KernelWork>::norm, shape,
-               {.m = tokens, .n = shape.hidden, .k = latent});
-  }
-  add_linear(&block, &PartsOf<KernelWork>::in, shape,
-             {.batch = local,
-              .m = rows,
-              .n = model.gated_mlp ? 2 * ffn : ffn,
-              .k = model.expert_hidden()});
-  add_linear(&block, &PartsOf<KernelWork>::out, shape,
-             {.batch = local, .m = rows, .n = model.expert_hidden(), .k = ffn});
-  const double inner = shape.bytes * static_cast<double>(local * rows) * static_cast<double>(ffn);
-  block.forward.between.bytes =
-      profile.pass_share * (model.gated_mlp ? kGatedMlpPasses : kMlpPasses) * inner;
-  block.input_gradient.between.bytes = profile.pass_share * kMlpPassesBackward * inner;
-  if (!plan.fusion.bias_gelu) add_split_activation(&block, model, inner);
-  const double routing = kRouterBytesPerLogit * static_cast<double>(tokens) * model.experts;
-  const double row = shape.bytes * static_cast<double>(model.expert_hidden());
-  const double permutation = kPermutePassesPerCopy * copies * row;
-  const double restored = (copies + static_cast<double>(tokens)) * row;
-  if (model.mlp_bias.value_or(!model.gated_mlp)) {
-    const double numbers =
-        static_cast<double>(local * rows) * static_cast<double>(model.expert_hidden());
-    block.forward.residual.bytes += kExpertBiasBytes * numbers;
-    block.input_gradient.residual.bytes += kExpertBiasBytesBackward * numbers;
-  }
-  for (PartsOf<KernelWork>* pass : {&block.forward, &block.input_gradient}) {
-    pass->norm.bytes += routing + permutation;
-    pass->residual.bytes += restored;
-  }
+  const ExpertShape experts = {.local = model.experts / plan.ep,
+                               .ffn = model.expert_ffn() / plan.expert_tensor(),
+                               .tokens = routed_tokens(model, plan),
+                               .rows = expert_rows(model, plan)};
+  BlockWork work;
+  add_ends(&work, model, plan, shape);
+  add_expert_products(&work, model, shape, experts);
+  add_expert_passes(&work, model, plan, shape, experts);
   const HeldParameters held = share_of_equal_layers(model, plan, 1);
-  const double down = static_cast<double>(local) * model.expert_hidden() * ffn;
-  block.weight_gradient.norm.parameters =
+  const double down = static_cast<double>(experts.local) * model.expert_hidden() * experts.ffn;
+  work.weight_gradient.norm.parameters =
       router_parameters(model) + latent_parameters(model) / plan.tp;
-  block.weight_gradient.in.parameters = held.expert - down;
-  block.weight_gradient.out.parameters = down;
-  Block experts = finish(block, shape, "experts",
-                         {"mlp norm and router", "experts fc1", "experts activation", "",
-                          "experts fc2", "combination"},
-                         plan, &CudaGraphModules::moe);
-  if (experts.forward.launch_s > 0) {
+  work.weight_gradient.in.parameters = held.expert - down;
+  work.weight_gradient.out.parameters = down;
+  Block block = finish(work, shape, "experts",
+                       {"mlp norm and router", "experts fc1", "experts activation", "",
+                        "experts fc2", "combination"},
+                       plan, &CudaGraphModules::moe);
+  if (block.forward.launch_s > 0) {
     const double extra_s = expert_launch_s(model, plan, profile);
-    experts.forward.launch_s += extra_s;
-    experts.input_gradient.launch_s += extra_s;
+    block.forward.launch_s += extra_s;
+    block.input_gradient.launch_s += extra_s;
   }
-  return experts;
+  return block;
 }
 
 Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {

@@ -175,10 +175,9 @@ Status check_experts(const Model& model, const Plan& plan, bool others_have_expe
       return found_number("parallel.expert_tp", plan.expert_tp, "none without model.experts");
     return Done{};
   }
-  if (model.top_k < 1 || model.top_k > model.experts) {
+  if (model.top_k < 1 || model.top_k > model.experts)
     return found_number("model.top_k", model.top_k,
                         fmt::format("from 1 to model.experts = {}", model.experts));
-  }
   RETURN_IF_ERROR(check_router_groups(model));
   if (!(model.expert_imbalance >= 1 && model.expert_imbalance <= model.experts))
     return found_word({"model.expert_imbalance"}, fmt::format("{}", model.expert_imbalance),
@@ -312,14 +311,12 @@ Status check_training(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_shards(plan));
   RETURN_IF_ERROR(check_vocabulary(model, plan));
   RETURN_IF_ERROR(check_offload(model, plan));
-  if (plan.recompute_layers < -1 || plan.recompute_layers > model.layers) {
+  if (plan.recompute_layers < -1 || plan.recompute_layers > model.layers)
     return found_number("train.recompute_layers", plan.recompute_layers,
                         fmt::format("-1 (for all) or from 0 to model.layers = {}", model.layers));
-  }
-  if (plan.recompute_layers >= 0 && plan.recompute != Recompute::Full) {
+  if (plan.recompute_layers >= 0 && plan.recompute != Recompute::Full)
     return found_number("train.recompute_layers", plan.recompute_layers,
                         "none but with train.recompute = full");
-  }
   if (plan.flash_attention && plan.precision == "fp32")
     return found_word({"train.flash_attention"}, "true",
                       "false with train.precision = fp32: its kernels take 16 bits");
@@ -332,11 +329,10 @@ Status check_layers(const Model& model, const Plan& plan) {
   const std::vector<int>& listed = plan.layers_per_stage;
   const std::int64_t stages = static_cast<std::int64_t>(plan.pp) * plan.vpp;
   if (!listed.empty()) {
-    if (static_cast<std::int64_t>(listed.size()) != stages) {
+    if (static_cast<std::int64_t>(listed.size()) != stages)
       return found_number(
           "parallel.layers_per_stage", listed.size(),
           fmt::format("as many numbers as stages, parallel.pp x parallel.vpp = {}", stages));
-    }
     for (const int layers : listed) {
       if (layers < 0 || layers > model.layers) {
         return found_number("parallel.layers_per_stage", layers,
@@ -344,10 +340,9 @@ Status check_layers(const Model& model, const Plan& plan) {
       }
     }
     const std::int64_t sum = std::accumulate(listed.begin(), listed.end(), std::int64_t{0});
-    if (sum != model.layers) {
+    if (sum != model.layers)
       return found_number("parallel.layers_per_stage", sum,
                           fmt::format("a sum of model.layers = {}", model.layers));
-    }
   } else if (stages > model.layers + 2) {
     return Error::of(
         {"parallel.pp", "parallel.vpp"},

@@ -81,23 +81,21 @@ Status check_plan_sizes(const Plan& plan) {
   };
   RETURN_IF_ERROR(check_ranges(ranges));
   const double gpus = static_cast<double>(plan.tp) * plan.pp * plan.dp * plan.cp;
-  if (gpus > 1e8) {
+  if (gpus > 1e8)
     return Error::of(
         {"parallel.tp", "parallel.pp", "parallel.dp", "parallel.cp"},
         fmt::format("parallel.tp x pp x dp x cp: found {:.0f} GPUs, expected at most 1e8", gpus));
-  }
   return Done{};
 }
 
 Status check_activation(const Model& model, const Plan& plan) {
   const double numbers = static_cast<double>(model.seq) * plan.micro_batch * model.hidden;
-  if (numbers > 1e13) {
+  if (numbers > 1e13)
     return Error::of(
         {"model.seq", "parallel.micro_batch", "model.hidden"},
         fmt::format(
             "model.seq x parallel.micro_batch x model.hidden: found {:.3g}, expected at most 1e13",
             numbers));
-  }
   return Done{};
 }
 

@@ -154,10 +154,9 @@ void multiply_gradients(PricedPass* pass, const Kernel& dgrad, const Kernel* wgr
     return;
   }
   Waits saved_input;
-  if (at_dgrad.method == TensorMethod::Bulk) {
+  if (at_dgrad.method == TensorMethod::Bulk)
     saved_input = {pass->beside(GroupKind::Tensor, CommKind::AllGather, group.of_inputs(),
                                 settings(at_dgrad), pass->after_last())};
-  }
   const int gradient = pass->run(dgrad);
   if (wgrad && at_wgrad.method == TensorMethod::Bulk) {
     const int reduced = pass->beside(GroupKind::Tensor, reduction(group), group.bytes,

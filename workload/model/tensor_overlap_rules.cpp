@@ -64,9 +64,8 @@ Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
   };
   const std::int64_t rows = static_cast<std::int64_t>(model.seq) / plan.cp * plan.micro_batch;
   if (overlap.method == TensorMethod::Pipelined &&
-      (overlap.splits < 1 || overlap.splits > std::min<std::int64_t>(rows, kMostSplits))) {
+      (overlap.splits < 1 || overlap.splits > std::min<std::int64_t>(rows, kMostSplits)))
     return refuse_number("splits", overlap.splits, 1, std::min<std::int64_t>(rows, kMostSplits));
-  }
   if (overlap.sms < 0 || overlap.sms > kMostSms)
     return refuse_number("sms", overlap.sms, 0, kMostSms);
   return Done{};
