@@ -78,8 +78,8 @@ class ListState {
   }
   // Returns when the input of an F or I is there; kNever if that is not known yet.
   Ticks input_ready(const Action& action) const;
-  // Adds for each output that was sent to the stage and waits for its F or I there: how long after
-  // `now` it arrives. An output that has arrived counts 0, however long ago it came.
+  // Adds the time from `now` until each input of the stage arrives that was sent and is not used
+  // yet. An input that has arrived counts 0, however long ago it came.
   void add_arrivals(int stage, Ticks now, std::vector<Ticks>* waits) const;
 
   // Plays an action. Returns when it ends.
