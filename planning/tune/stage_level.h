@@ -99,7 +99,7 @@ class StageLevel {
   Nanoseconds exposed_bound(const Layout& l) { return work_of(exposed_times(l), l).iteration(); }
   Nanoseconds least_exposed_bound(const Layout& l) { return least_exposed_work(l).iteration(); }
   // Returns the lowest least_exposed_bound() of these layouts, or up to a thousandth less
-  // (cut_bound.cpp). REQUIRES: they differ in the micro batch alone, which grows.
+  // (bounds.cpp). REQUIRES: they differ in the micro batch alone, which grows.
   Nanoseconds cut_bound(std::span<const Layout> micro_batches);
   // Returns the one layout that stands for all layouts whose passes take the same time.
   Layout canonical(Layout layout) const;

@@ -26,6 +26,11 @@ constexpr double kLogSumExpBytes = 4;
 
 constexpr RecomputeModules kNoModules = {.core_attn = false};
 
+// Returns the modules that are recomputed: none, or the plan's under selective recompute.
+const RecomputeModules& modules_dropped(const Plan& plan, Recompute recompute) {
+  return recompute == Recompute::Selective ? plan.recompute_modules : kNoModules;
+}
+
 double tokens(const Model& model, const Plan& plan) {
   return static_cast<double>(tokens_of(model, plan));
 }
@@ -231,8 +236,7 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
 
 // Returns the arrays that a layer may offload. Arrays of scans and of a dense MLP are in no module.
 std::vector<ModuleArray> module_arrays(const Model& model, const Plan& plan, Recompute recompute) {
-  const RecomputeModules& dropped =
-      recompute == Recompute::Selective ? plan.recompute_modules : kNoModules;
+  const RecomputeModules& dropped = modules_dropped(plan, recompute);
   std::vector<ModuleArray> arrays = attention_arrays(model, plan, dropped);
   for (const ModuleArray& array : expert_arrays(model, plan, dropped)) arrays.push_back(array);
   return arrays;
@@ -241,17 +245,10 @@ std::vector<ModuleArray> module_arrays(const Model& model, const Plan& plan, Rec
 }  // namespace
 
 double layer_activations(const Model& model, const Plan& plan, Recompute recompute) {
-  switch (recompute) {
-    case Recompute::None:
-      return kept_bytes(model, plan, kNoModules) + matrix_bytes(model, plan);
-    case Recompute::Selective:
-      return kept_bytes(model, plan, plan.recompute_modules) +
-             (plan.recompute_modules.core_attn ? 0 : matrix_bytes(model, plan));
-    case Recompute::Full:
-      return tokens(model, plan) * stored_bytes(plan) * model.hidden / sequence_ranks(plan);
-  }
-  CHECK(false);
-  return 0;
+  if (recompute == Recompute::Full)
+    return tokens(model, plan) * stored_bytes(plan) * model.hidden / sequence_ranks(plan);
+  const RecomputeModules& dropped = modules_dropped(plan, recompute);
+  return kept_bytes(model, plan, dropped) + (dropped.core_attn ? 0 : matrix_bytes(model, plan));
 }
 
 Offloaded offloaded_activations(const Model& model, const Plan& plan, Recompute recompute) {
@@ -275,17 +272,11 @@ Offloaded offloaded_activations(const Model& model, const Plan& plan, Recompute 
 }
 
 double recomputed_activations(const Model& model, const Plan& plan) {
-  switch (plan.recompute) {
-    case Recompute::None:
-      return 0;
-    case Recompute::Selective:
-      return kept_bytes(model, plan, kNoModules) - kept_bytes(model, plan, plan.recompute_modules) +
-             (plan.recompute_modules.core_attn ? matrix_bytes(model, plan) : 0);
-    case Recompute::Full:
-      return layer_activations(model, plan, Recompute::None);
-  }
-  CHECK(false);
-  return 0;
+  if (plan.recompute == Recompute::None) return 0;
+  if (plan.recompute == Recompute::Full) return layer_activations(model, plan, Recompute::None);
+  const RecomputeModules& dropped = plan.recompute_modules;
+  return kept_bytes(model, plan, kNoModules) - kept_bytes(model, plan, dropped) +
+         (dropped.core_attn ? matrix_bytes(model, plan) : 0);
 }
 
 // Counts the embedding's dropout mask.

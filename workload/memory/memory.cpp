@@ -15,7 +15,6 @@
 #include "workload/memory/activations.h"
 #include "workload/memory/buffers.h"
 #include "workload/memory/memory.h"
-#include "workload/memory/optimizer_state.h"
 #include "workload/memory/trainer.h"
 #include "workload/model/blocks.h"
 #include "workload/model/moe.h"
@@ -106,6 +105,40 @@ double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   if (plan.zero < 3 || plan.gathers_each_pass()) return cut;
   const bool has_original = plan.pp > 1 && bytes_of(plan.precision) < 4;
   return held.total() * stored_bytes(plan) + (has_original ? 0 : cut);
+}
+
+// Adam has two moments, and an fp32 original of each 16-bit parameter (with param_remainders only
+// its lower half). With 2 bytes of weights and 2 or 4 of gradients this makes Megatron's 16 or 18
+// bytes a parameter.
+constexpr double kMoments = 2;
+constexpr double kMasterBytes = 4, kRemainderBytes = 2;
+
+double optimizer_bytes(const Plan& plan) {
+  const double originals = plan.param_remainders ? kRemainderBytes : kMasterBytes;
+  return kMoments * bytes_of(plan.moment_dtype) + (bytes_of(plan.precision) < 4 ? originals : 0);
+}
+
+struct UpdatedParameters {
+  HeldParameters held;  // all parameters on a GPU
+  HeldParameters muon;  // of these, Muon's
+  HeldParameters own;   // Muon's parameters that the fullest GPU updates
+};
+
+// Returns the bytes of both optimizers' state.
+double state_bytes(const OrderedPlan& plan, const UpdatedParameters& parameters) {
+  const bool is_cut = plan.zero >= 1;
+  const double adam =
+      zero_share(parameters.held, plan, is_cut) - zero_share(parameters.muon, plan, is_cut);
+  return adam * optimizer_bytes(plan) * (1 - plan.optimizer_offload) +
+         parameters.own.total() * muon_state_bytes(plan);
+}
+
+// Returns the bytes that Muon's step holds, when activations are already freed: its temporary
+// arrays, and fp32 copies of narrower gradients (Float16OptimizerWithFloat16Params of Megatron-LM).
+// 0 without Muon.
+double muon_step_bytes(const OrderedPlan& plan, const HeldParameters& held, const MuonShare& muon) {
+  const bool is_wide = !plan.muon || bytes_of(plan.gradient_dtype) == 4;
+  return muon.scratch_bytes + (is_wide ? 0 : 4 * zero_share(held, plan, plan.zero >= 1));
 }
 
 // Returns the parameters of a stage outside its layers: of the embedding and the head.
