@@ -86,16 +86,36 @@ int scan_chunk(const Model& layer) {
 // positions with each other (which a group of heads may share), scores x values, what the chunk
 // adds to the head's state, and what its positions read from the state.
 struct Scan {
-  std::int64_t chunk = 0, chunks = 0;
   std::int64_t score_heads = 0, heads = 0;  // on this GPU
   std::int64_t state = 0, value = 0;        // rows and columns of a head's state
   int scores = 1, products = 1;  // products of the first two kinds; a delta rule has more
   bool in_own_kernels = false;   // kernels of known rate: FrameworkProfile::scan_flops_per_s
 };
 
-void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
+// Returns a layer's scan. One by the delta rule (arXiv 2412.06464, section 3.3) has as scores: keys
+// x keys, the triangle made of these x keys, queries x keys. Its products with values: that
+// triangle x values, and the last scores x the new values.
+Scan scan_of(const Model& model, const Plan& plan) {
+  if (model.mixer == Mixer::Mamba)
+    return {.score_heads = std::max(1, model.mamba_groups / plan.tp),
+            .heads = model.mamba_heads / plan.tp,
+            .state = model.mamba_state,
+            .value = model.mamba_head_dim,
+            .in_own_kernels = true};
+  const std::int64_t heads = model.linear_value_heads / plan.tp;
+  return {.score_heads = heads,
+          .heads = heads,
+          .state = model.linear_key_head_dim,
+          .value = model.linear_value_head_dim,
+          .scores = 3,
+          .products = 2};
+}
+
+void add_scan(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
+  const Scan scan = scan_of(model, plan);
+  const std::int64_t chunk = scan_chunk(model), chunks = scan_chunks(model, plan);
   const auto product = [&](std::int64_t heads, std::int64_t m, std::int64_t n, std::int64_t k) {
-    return Gemm{.batch = scan.chunks * heads,
+    return Gemm{.batch = chunks * heads,
                 .m = m,
                 .n = n,
                 .k = k,
@@ -104,11 +124,11 @@ void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
   };
   std::vector<Gemm> gemms;
   for (int i = 0; i < scan.scores; ++i)
-    gemms.push_back(product(scan.score_heads, scan.chunk, scan.chunk, scan.state));
+    gemms.push_back(product(scan.score_heads, chunk, chunk, scan.state));
   for (int i = 0; i < scan.products; ++i)
-    gemms.push_back(product(scan.heads, scan.chunk, scan.value, scan.chunk));
-  gemms.push_back(product(scan.heads, scan.state, scan.value, scan.chunk));
-  gemms.push_back(product(scan.heads, scan.chunk, scan.value, scan.state));
+    gemms.push_back(product(scan.heads, chunk, scan.value, chunk));
+  gemms.push_back(product(scan.heads, scan.state, scan.value, chunk));
+  gemms.push_back(product(scan.heads, chunk, scan.value, scan.state));
   block->forward.core.gemms = gemms;
   // Each product has two gradients.
   block->input_gradient.core.gemms = gemms;
@@ -134,63 +154,30 @@ void add_up_projection(BlockWork* block, const Model& model, const Plan& plan,
       /*behind_norm=*/true);
 }
 
-// Adds the product for Q, K and V. Latent attention's are first compressed on every tensor rank,
-// and then expanded by heads.
-void add_in(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
-  const auto in = &PartsOf<KernelWork>::in;
-  if (!model.latent()) {
-    const std::int64_t spared = model.shared_kv ? key_value_columns(model, plan) / 2 : 0;
-    const std::int64_t gathered = gathered_columns(model, plan);
-    const std::int64_t columns = gathered > 0 ? gathered / plan.tp : shape.qkv - spared;
-    add_linear(block, in, shape, {.m = shape.tokens, .n = columns, .k = shape.hidden},
-               /*behind_norm=*/true);
-    return;
+// Returns the columns of a layer's first product: Q, K and V, or what a scan needs. Latent
+// attention compresses with it.
+std::int64_t in_columns(const Model& model, const Plan& plan, const BlockShape& shape) {
+  switch (model.mixer) {
+    case Mixer::Heads: {
+      const std::int64_t spared = model.shared_kv ? key_value_columns(model, plan) / 2 : 0;
+      const std::int64_t gathered = gathered_columns(model, plan);
+      return gathered > 0 ? gathered / plan.tp : shape.qkv - spared;
+    }
+    case Mixer::Latent:
+      return model.compressed_columns();
+    case Mixer::Mamba: {
+      const Scan scan = scan_of(model, plan);
+      return 2 * scan.heads * scan.value + 2 * scan.score_heads * scan.state + scan.heads;
+    }
+    case Mixer::Linear: {
+      const Scan scan = scan_of(model, plan);
+      return 2 * (model.linear_keys() / plan.tp) + 2 * scan.heads * scan.value + 2 * scan.heads;
+    }
+    case Mixer::None:
+      break;
   }
-  add_linear(block, in, shape,
-             {.m = shape.tokens / shape.sp, .n = model.compressed_columns(), .k = shape.hidden},
-             /*behind_norm=*/true);
-  add_up_projection(block, model, plan, shape);
-}
-
-void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
-  const std::int64_t heads = model.mamba_heads / plan.tp;
-  const std::int64_t groups = std::max(1, model.mamba_groups / plan.tp);
-  const std::int64_t inner = heads * model.mamba_head_dim;
-  const std::int64_t columns = 2 * inner + 2 * groups * model.mamba_state + heads;
-  add_linear(block, &PartsOf<KernelWork>::in, shape,
-             {.m = shape.tokens, .n = columns, .k = shape.hidden}, /*behind_norm=*/true);
-  add_scan(block,
-           {.chunk = scan_chunk(model),
-            .chunks = scan_chunks(model, plan),
-            .score_heads = groups,
-            .heads = heads,
-            .state = model.mamba_state,
-            .value = model.mamba_head_dim,
-            .in_own_kernels = true},
-           shape);
-}
-
-// Adds a scan by the delta rule (arXiv 2412.06464, section 3.3). Its products as scores: keys x
-// keys, the triangle made of these x keys, queries x keys. Its products with values: that triangle
-// x values, and the last scores x the new values.
-void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
-                   const BlockShape& shape) {
-  const std::int64_t heads = model.linear_value_heads / plan.tp;
-  const std::int64_t keys = model.linear_keys() / plan.tp;
-  const std::int64_t values = heads * model.linear_value_head_dim;
-  const std::int64_t columns = 2 * keys + 2 * values + 2 * heads;
-  add_linear(block, &PartsOf<KernelWork>::in, shape,
-             {.m = shape.tokens, .n = columns, .k = shape.hidden}, /*behind_norm=*/true);
-  add_scan(block,
-           {.chunk = scan_chunk(model),
-            .chunks = scan_chunks(model, plan),
-            .score_heads = heads,
-            .heads = heads,
-            .state = model.linear_key_head_dim,
-            .value = model.linear_value_head_dim,
-            .scores = 3,
-            .products = 2},
-           shape);
+  CHECK(false);
+  return 0;
 }
 
 }  // namespace
@@ -206,20 +193,17 @@ Block attention_block(const Model& model, const Plan& plan, const FrameworkProfi
   add_ends(&block, model, plan, shape);
   block.forward.between.qkv = kQkvPasses;
   block.input_gradient.between.qkv = kQkvPassesBackward;
-  switch (model.mixer) {
-    case Mixer::Heads:
-    case Mixer::Latent:
-      add_in(&block, model, plan, shape);
-      add_core(&block, model, plan, shape);
-      break;
-    case Mixer::Mamba:
-      add_mamba(&block, model, plan, shape);
-      break;
-    case Mixer::Linear:
-      add_delta_net(&block, model, plan, shape);
-      break;
-    case Mixer::None:
-      CHECK(false);
+  // Latent attention is compressed on every tensor rank, and then expanded by heads.
+  add_linear(&block, &PartsOf<KernelWork>::in, shape,
+             {.m = model.latent() ? shape.tokens / shape.sp : shape.tokens,
+              .n = in_columns(model, plan, shape),
+              .k = shape.hidden},
+             /*behind_norm=*/true);
+  if (model.latent()) add_up_projection(&block, model, plan, shape);
+  if (model.attends()) {
+    add_core(&block, model, plan, shape);
+  } else {
+    add_scan(&block, model, plan, shape);
   }
   const std::int64_t output = output_columns(model, plan);
   add_linear(&block, &PartsOf<KernelWork>::out, shape,
