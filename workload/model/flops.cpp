@@ -27,19 +27,19 @@ double scan_flops(double chunk, double score_columns, double value_columns, doub
 
 double mixer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   const double tokens = static_cast<double>(plan.global_batch) * model.seq;
+  const auto inner = static_cast<double>(model.mamba_inner());
+  const auto values = static_cast<double>(model.linear_values());
   switch (model.mixer) {
     case Mixer::Heads:
     case Mixer::Latent:
       return core_flops(model, plan, attention);
     case Mixer::Mamba:
-      return tokens * scan_flops(model.mamba_chunk, model.mamba_groups * model.mamba_state,
-                                 static_cast<double>(model.mamba_inner()),
-                                 static_cast<double>(model.mamba_inner()) * model.mamba_state);
+      return tokens * scan_flops(model.mamba_chunk, model.mamba_groups * model.mamba_state, inner,
+                                 inner * model.mamba_state);
     case Mixer::Linear:
-      return tokens *
-             scan_flops(kDeltaChunk, 3.0 * model.linear_value_heads * model.linear_key_head_dim,
-                        2 * static_cast<double>(model.linear_values()),
-                        static_cast<double>(model.linear_values()) * model.linear_key_head_dim);
+      return tokens * scan_flops(kDeltaChunk,
+                                 3.0 * model.linear_value_heads * model.linear_key_head_dim,
+                                 2 * values, values * model.linear_key_head_dim);
     case Mixer::None:
       return 0;
   }

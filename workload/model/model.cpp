@@ -22,6 +22,11 @@ double norm_parameters(const Model& model) {
   return (model.uses_rms_norm() ? 1.0 : 2.0) * model.hidden;
 }
 
+// Returns the columns of the keys and values of all heads.
+double all_key_value_columns(const Model& model) {
+  return (model.shared_kv ? 1.0 : 2.0) * model.key_value_heads() * model.head_size();
+}
+
 }  // namespace
 
 std::string_view mixer_name(Mixer mixer) {
@@ -123,10 +128,12 @@ const Model& expert_layer(const Model& model) {
 // projection; for the delta net the same without D and the convolution's bias.
 double mixer_weights(const Model& model) {
   const double h = model.hidden, heads = model.heads;
+  const auto inner = static_cast<double>(model.mamba_inner());
+  const auto keys = static_cast<double>(model.linear_keys());
+  const auto values = static_cast<double>(model.linear_values());
   switch (model.mixer) {
     case Mixer::Heads: {
-      const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
-      const double columns = heads * model.head_size() + (model.shared_kv ? 1 : 2) * kv;
+      const double columns = heads * model.head_size() + all_key_value_columns(model);
       return h * columns + heads * model.head_size() * h;
     }
     case Mixer::Latent: {
@@ -137,13 +144,10 @@ double mixer_weights(const Model& model) {
              heads * model.v_head_dim * h;
     }
     case Mixer::Mamba:
-      return h * (2 * static_cast<double>(model.mamba_inner()) +
-                  2.0 * model.mamba_groups * model.mamba_state + model.mamba_heads) +
-             static_cast<double>(model.mamba_inner()) * h;
+      return h * (2 * inner + 2.0 * model.mamba_groups * model.mamba_state + model.mamba_heads) +
+             inner * h;
     case Mixer::Linear:
-      return h * (2 * static_cast<double>(model.linear_keys()) +
-                  2 * static_cast<double>(model.linear_values()) + 2 * model.linear_value_heads) +
-             static_cast<double>(model.linear_values()) * h;
+      return h * (2 * keys + 2 * values + 2 * model.linear_value_heads) + values * h;
     case Mixer::None:
       return 0;
   }
@@ -158,9 +162,7 @@ double attention_parameters(const Model& model) {
   switch (model.mixer) {
     case Mixer::Heads: {
       const double q = static_cast<double>(model.heads) * model.head_size();
-      const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
-      if (model.attention_bias.value_or(!model.gated_mlp))
-        sum += q + (model.shared_kv ? 1 : 2) * kv;
+      if (model.attention_bias.value_or(!model.gated_mlp)) sum += q + all_key_value_columns(model);
       if (model.output_bias.value_or(!model.gated_mlp)) sum += h;
       if (model.qk_norm) sum += 2 * model.head_size();
       if (model.attention_sinks) sum += model.heads;
@@ -169,17 +171,15 @@ double attention_parameters(const Model& model) {
     case Mixer::Latent:
       return sum + model.q_lora_rank + model.kv_lora_rank;
     case Mixer::Mamba: {
-      const double convolved =
-          static_cast<double>(model.mamba_inner()) + 2.0 * model.mamba_groups * model.mamba_state;
-      return sum + convolved * (model.mamba_conv + 1) + 3 * model.mamba_heads +
-             static_cast<double>(model.mamba_inner());
+      const auto inner = static_cast<double>(model.mamba_inner());
+      const double convolved = inner + 2.0 * model.mamba_groups * model.mamba_state;
+      return sum + convolved * (model.mamba_conv + 1) + 3 * model.mamba_heads + inner;
     }
-    case Mixer::Linear:
-      return sum +
-             (2 * static_cast<double>(model.linear_keys()) +
-              static_cast<double>(model.linear_values())) *
-                 model.linear_conv +
-             2 * model.linear_value_heads + model.linear_value_head_dim;
+    case Mixer::Linear: {
+      const auto convolved = static_cast<double>(2 * model.linear_keys() + model.linear_values());
+      return sum + convolved * model.linear_conv + 2 * model.linear_value_heads +
+             model.linear_value_head_dim;
+    }
     case Mixer::None:
       return 0;
   }
