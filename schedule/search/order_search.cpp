@@ -121,12 +121,15 @@ class OrderSearch::State {
       orders.push_back(played(scheduler.order()));
     }
     std::ranges::stable_sort(orders, {}, &SearchedOrder::makespan);
-    const auto same = [](const SearchedOrder& a, const SearchedOrder& b) {
-      return a.order.ranks == b.order.ranks;
-    };
-    orders.erase(std::unique(orders.begin(), orders.end(), same), orders.end());
-    if (orders.size() > most) orders.resize(most);
-    return orders;
+    std::vector<SearchedOrder> distinct;
+    for (SearchedOrder& found : orders) {
+      const auto is_same = [&](const SearchedOrder& other) {
+        return other.order.ranks == found.order.ranks;
+      };
+      if (distinct.size() < most && std::ranges::none_of(distinct, is_same))
+        distinct.push_back(std::move(found));
+    }
+    return distinct;
   }
 
  private:
