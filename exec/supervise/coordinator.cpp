@@ -167,7 +167,7 @@ class Coordinator {
       run_round();
       if (const std::string ending = external_stop_.ending(); !ending.empty())
         return missing_ranks("until the run " + ending);
-      if (std::optional<RunFailure> found = failure()) return found;
+      if (std::optional<RunFailure> found = find_failure()) return found;
     }
     send_to_all(MessageKind::Go);
     const auto stuck_after = patience + std::chrono::nanoseconds(longest_compute_ns(program_));
@@ -177,7 +177,7 @@ class Coordinator {
         return RunFailure{
             fmt::format("no op ended within {:g} s: ", to_seconds(options_.timeout_ns)), false};
       run_round();
-      if (std::optional<RunFailure> found = failure()) return found;
+      if (std::optional<RunFailure> found = find_failure()) return found;
     }
     return std::nullopt;
   }
@@ -222,7 +222,7 @@ class Coordinator {
   // Returns a failure after which the run cannot go on. A rank that is stopped can go on, so this
   // is none. A rank's failure counts before a signal, because mpirun sends a signal when a rank
   // fails.
-  std::optional<RunFailure> failure() const {
+  std::optional<RunFailure> find_failure() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = members_[rank];
       if (member.connection && member.program != own_.program)

@@ -94,9 +94,7 @@ class FieldWriter {
   }
 
   void write_stages() {
-    // Megatron-LM derives dp. These calls only mark its keys as expressed.
-    keys_->gpus();
-    keys_->dp();
+    keys_->ignore("parallel.dp");  // Megatron-LM derives it
     const long long expert_tp = keys_->whole("parallel.expert_tp", 0);
     if (expert_tp > 0 && expert_tp != tp_)
       add("expert_tensor_parallel_size", fmt::format("{}", expert_tp));
@@ -160,7 +158,7 @@ class FieldWriter {
     const std::vector<std::string> letters = keys_->hybrid_layers();
     const std::vector<int> layers = keys_->stage_layers();
     const auto sum = static_cast<std::size_t>(std::reduce(layers.begin(), layers.end()));
-    keys_->text("parallel.layout");
+    keys_->ignore("parallel.layout");
     const bool listed = keys_->has("parallel.layers_per_stage");
     if (letters.empty() || sum != letters.size() || chatlearn_) {
       // A pattern without bars is cut evenly, with one stage a rank.

@@ -27,7 +27,6 @@ class TitanWriter {
   explicit TitanWriter(PlanKeys* keys) : keys_(keys) {}
 
   std::string write() {
-    keys_->gpus();
     write_training();
     write_shards();
     add("parallelism.tensor_parallel_degree", tp_);
@@ -113,7 +112,7 @@ class TitanWriter {
     add("parallelism.pipeline_parallel_degree", pp_);
     const long long vpp = keys_->whole("parallel.vpp", 1);
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-    keys_->flag("overlap.p2p", vpp > 1);
+    keys_->ignore("overlap.p2p");
     if (pp_ == 1) return;
     const auto* const known = std::ranges::find(kSchedules, order, &TorchOrderName::order);
     if (known == std::end(kSchedules)) {
