@@ -151,15 +151,20 @@ Status Multiplier::open(cudaStream_t stream, std::uint64_t seed) {
   if (window_bytes_ > 0)
     RETURN_IF_CUDA_FAILS(fill_random, stream, Number::Fp32, from_.get(),
                          window_bytes_ / static_cast<std::int64_t>(sizeof(float)), scatter(key));
-  // c is filled with NaNs before a product runs, so that check() finds entries that it never wrote.
-  constexpr int kNaNByte = 0xff;  // all bits set: a NaN in all types
+  return open_products(stream, scatter(key));
+}
+
+// Chooses an algorithm for each shape, and checks one product of it. c is filled with NaNs before,
+// so that check() finds entries that were never written.
+Status Multiplier::open_products(cudaStream_t stream, std::uint64_t seed) {
+  constexpr int kNaNByte = 0xff;                       // all bits set: a NaN in all types
+  const int most_sms = sms_ < device_sms_ ? sms_ : 0;  // 0: all
   for (const ProductShape& shape : shapes_) {
-    const int most_sms = sms_ < device_sms_ ? sms_ : 0;  // 0: all
     ASSIGN_OR_RETURN(Product product, Product::open(cublas_.get(), shape, most_sms));
     RETURN_IF_CUDA_FAILS(cudaMemsetAsync, c_.get(), kNaNByte,
                          static_cast<std::size_t>(shape.c_bytes()), stream);
     RETURN_IF_ERROR(product.run(cublas_.get(), memory(shape), stream));
-    RETURN_IF_ERROR(product.check(memory(shape), scatter(key), stream));
+    RETURN_IF_ERROR(product.check(memory(shape), seed, stream));
     products_.push_back(std::move(product));
   }
   RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, stream);

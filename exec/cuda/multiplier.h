@@ -58,6 +58,7 @@ class Multiplier {
   void add(const Kernel& kernel, const ExecOptions& options, Job* job);
   void add_product(ProductShape shape, std::int64_t times, Job* job);
   void add_attention(double flops, Number number, Job* job);
+  Status open_products(cudaStream_t stream, std::uint64_t seed);
   ProductMemory memory(const ProductShape& shape) const;
 
   int sms_ = 0;

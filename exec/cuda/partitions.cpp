@@ -59,6 +59,25 @@ SmSet sms_of(const std::uint32_t* words) {
   return sms;
 }
 
+// Says which local ranks share SMs, or use more than they were given; empty: none. A module with
+// dynamic parallelism, once loaded, makes green contexts use more.
+std::string overlap(const GpuPlan& plan, const std::vector<int>& given,
+                    const std::vector<SmSet>& used) {
+  std::string found;
+  for (std::size_t a = 0; a < used.size() && found.empty(); ++a) {
+    const int rank = index(plan.local_ranks[a]);
+    if (used[a].count() > static_cast<std::size_t>(given[a]))
+      found = fmt::format("green contexts give rank {} {} SMs, expected {}", rank, used[a].count(),
+                          given[a]);
+    for (std::size_t b = a + 1; b < used.size(); ++b) {
+      if (const SmSet both = used[a] & used[b]; both.any())
+        found = fmt::format("green contexts: ranks {} and {} share {} SMs", rank,
+                            index(plan.local_ranks[b]), both.count());
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<GreenDriver> GreenDriver::load() {
@@ -163,21 +182,9 @@ Status Partitions::check_sms(const GpuPlan& plan) {
   for (const Stream& stream : streams_) RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, stream.get());
   RETURN_IF_CUDA_FAILS(cudaMemcpy, words.data(), bits.get(), bytes, cudaMemcpyDeviceToHost);
   if (contexts_.empty()) return Done{};
-  // A module with dynamic parallelism, once loaded, makes green contexts use more SMs than they
-  // were given, so counts are compared too.
-  for (std::size_t a = 0; a < local_ranks && share_.note.empty(); ++a) {
-    const SmSet own = sms_of(&words[a * kSmWords]);
-    if (own.count() > static_cast<std::size_t>(share_.sms[a]))
-      share_.note = fmt::format("green contexts give rank {} {} SMs, expected {}",
-                                index(plan.local_ranks[a]), own.count(), share_.sms[a]);
-    for (std::size_t b = a + 1; b < local_ranks; ++b) {
-      const SmSet both = own & sms_of(&words[b * kSmWords]);
-      if (both.any())
-        share_.note =
-            fmt::format("green contexts: ranks {} and {} share {} SMs", index(plan.local_ranks[a]),
-                        index(plan.local_ranks[b]), both.count());
-    }
-  }
+  std::vector<SmSet> used;
+  for (std::size_t i = 0; i < local_ranks; ++i) used.push_back(sms_of(&words[i * kSmWords]));
+  share_.note = overlap(plan, share_.sms, used);
   share_.disjoint = share_.note.empty();
   return Done{};
 }
