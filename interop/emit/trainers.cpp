@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "interop/emit/plan_keys.h"
 
@@ -17,18 +16,26 @@ void leave_selective(PlanKeys* keys) {
     keys->leave("train.recompute", "whole layers are recomputed, or none");
 }
 
-using JsonFields = std::vector<std::string>;  // "name": value, with the quotes
+// The fields of a JSON object, one a line.
+struct JsonFields {
+  std::string lines;
+
+  // `value`: as JSON, with the quotes of a text.
+  template <class T>
+  void add(std::string_view name, const T& value) {
+    lines += fmt::format("{}  \"{}\": {}", lines.empty() ? "" : ",\n", name, value);
+  }
+};
 
 void add_batch(PlanKeys* keys, JsonFields* fields) {
   const long long dp = keys->dp(), micro = keys->whole("parallel.micro_batch", 1);
   const long long global = keys->whole("parallel.global_batch", micro * (dp > 0 ? dp : 1));
-  fields->push_back(fmt::format("\"train_micro_batch_size_per_gpu\": {}", micro));
+  fields->add("train_micro_batch_size_per_gpu", micro);
   if (dp <= 0) return;
-  fields->push_back(fmt::format("\"gradient_accumulation_steps\": {}", global / (micro * dp)));
+  fields->add("gradient_accumulation_steps", global / (micro * dp));
   // DeepSpeed's train_batch_size counts the batch once for each tensor rank. With tp above 1 it is
   // left out, and DeepSpeed computes it.
-  if (keys->whole("parallel.tp", 1) == 1)
-    fields->push_back(fmt::format("\"train_batch_size\": {}", global));
+  if (keys->whole("parallel.tp", 1) == 1) fields->add("train_batch_size", global);
 }
 
 std::string gradient_type(PlanKeys* keys) {
@@ -40,15 +47,13 @@ void add_precision(PlanKeys* keys, JsonFields* fields) {
   const std::string precision = keys->text("train.precision", "bf16");
   const bool is_narrower = precision != "bf16" && precision != "fp16" && precision != "fp32";
   if (is_narrower) keys->leave("train.precision", "bf16, fp16 or fp32");
-  if (precision != "fp32")
-    fields->push_back(
-        fmt::format("\"{}\": {{\"enabled\": true}}", is_narrower ? "bf16" : precision));
+  if (precision != "fp32") fields->add(is_narrower ? "bf16" : precision, "{\"enabled\": true}");
   if (gradient_type(keys) != "fp32" || precision == "fp32") return;
-  fields->emplace_back("\"communication_data_type\": \"fp32\"");
+  fields->add("communication_data_type", "\"fp32\"");
   // Without ZeRO DeepSpeed refuses gradients of another type than the parameters'
   // (runtime/engine.py:2021 at edaa7221).
   if (keys->whole("train.zero", 0) > 0)
-    fields->emplace_back("\"data_types\": {\"grad_accum_dtype\": \"fp32\"}");
+    fields->add("data_types", "{\"grad_accum_dtype\": \"fp32\"}");
   else
     keys->leave("train.gradient_dtype", "gradients are sent in fp32, and kept so with ZeRO only");
 }
@@ -56,18 +61,17 @@ void add_precision(PlanKeys* keys, JsonFields* fields) {
 void add_parallel(PlanKeys* keys, JsonFields* fields) {
   const long long tp = keys->whole("parallel.tp", 1), ep = keys->whole("parallel.ep", 1);
   const long long cp = keys->whole("parallel.cp", 1), zero = keys->whole("train.zero", 0);
-  if (tp > 1) fields->push_back(fmt::format("\"tensor_parallel\": {{\"autotp_size\": {}}}", tp));
+  if (tp > 1) fields->add("tensor_parallel", fmt::format("{{\"autotp_size\": {}}}", tp));
   if (ep > 1 && (zero == 3 || (tp > 1 && cp > 1))) {
     keys->leave("parallel.ep", "neither with stage 3, nor with both tp and cp");
   } else if (ep > 1) {
-    fields->push_back(
-        fmt::format("\"expert_parallel\": {{\"enabled\": true, \"autoep_size\": {}}}", ep));
+    fields->add("expert_parallel", fmt::format("{{\"enabled\": true, \"autoep_size\": {}}}", ep));
     if (keys->whole("parallel.expert_tp", tp) > 1)
       keys->leave("parallel.expert_tp", "experts that ep spreads are whole");
   }
   if (cp > 1) {
     if (keys->text("parallel.cp_comm", "ring") == "all_to_all") {
-      fields->push_back(fmt::format("\"sequence_parallel_size\": {}", cp));
+      fields->add("sequence_parallel_size", cp);
     } else {
       keys->leave("parallel.cp", "sequences are cut by all-to-all only");
     }
@@ -80,7 +84,7 @@ void add_zero(PlanKeys* keys, JsonFields* fields) {
   const bool gathers = keys->flag("overlap.param_gather", zero == 3);
   if (gathers && zero != 3) keys->leave("overlap.param_gather", "stage 3 only");
   if (reduces && zero == 0) keys->leave("overlap.grad_reduce", "with ZeRO only");
-  std::string stage = fmt::format("\"zero_optimization\": {{\"stage\": {}", zero);
+  std::string stage = fmt::format("{{\"stage\": {}", zero);
   if (zero > 0) stage += fmt::format(", \"overlap_comm\": {}", reduces);
   const std::string bucket = keys->text("overlap.bucket_MB");
   if (!bucket.empty() && (!reduces || zero == 0 || zero == 3)) {
@@ -97,7 +101,7 @@ void add_zero(PlanKeys* keys, JsonFields* fields) {
   }
   if (const long long second = keys->whole("parallel.zero_hpz", 0); second > 0)
     stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
-  fields->push_back(stage + "}");
+  fields->add("zero_optimization", stage + "}");
 }
 
 // Returns the lines for the numbers of processes and machines. A node has 8 GPUs unless a key says
@@ -161,10 +165,7 @@ std::string deepspeed_text(PlanKeys* keys) {
   leave_selective(keys);
   if (keys->text("train.recompute", "none") == "full")
     keys->leave("train.recompute", "layers are recomputed in the model's code");
-  std::string text = "{\n";
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    text += fmt::format("  {}{}\n", fields[i], i + 1 < fields.size() ? "," : "");
-  return text + "}\n";
+  return "{\n" + fields.lines + "\n}\n";
 }
 
 std::string fsdp_text(PlanKeys* keys) {
