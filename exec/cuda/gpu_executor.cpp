@@ -60,14 +60,15 @@ class GpuExecutor {
     add_note(note(share));
     header(0).shares_queues = shares_queues() ? 1 : 0;
     header(0).heeds_stop = 1;
-    RETURN_IF_ERROR(compare_clocks(&RunState::Header::before));
+    ASSIGN_OR_RETURN(header(0).before, compare_clocks());
     const int warmup = std::max(1, options_.warmup);
     RETURN_IF_ERROR(play(0, -warmup));
     RETURN_IF_ERROR(choose_launch());
     for (int number = 1; number < warmup + options_.iterations; ++number)
       RETURN_IF_ERROR(play_or_fall_back(number, number - warmup));
     if (control_ != nullptr) RETURN_IF_ERROR(control_->barrier());
-    return compare_clocks(&RunState::Header::after);
+    ASSIGN_OR_RETURN(header(0).after, compare_clocks());
+    return Done{};
   }
 
  private:
@@ -80,6 +81,9 @@ class GpuExecutor {
   }
 
   Result<bool> any(bool own) { return control_ == nullptr ? own : control_->any(own); }
+  Result<ClockReading> compare_clocks() {
+    return control_ == nullptr ? ClockReading{} : control_->compare_clocks();
+  }
   bool shares_queues() const {
     return plan_.streams.size() + nccl_communicators_.size() > kHardwareQueues;
   }
@@ -177,12 +181,6 @@ class GpuExecutor {
           fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
                       plan_.streams.size(), nccl_communicators_.size(), kHardwareQueues);
     return text;
-  }
-
-  Status compare_clocks(ClockReading RunState::Header::*reading) {
-    if (control_ == nullptr) return Done{};
-    ASSIGN_OR_RETURN(header(0).*reading, control_->compare_clocks());
-    return Done{};
   }
 
   // Plays an iteration. If the device's queues were too short for the gate, plays it again without.
