@@ -1,7 +1,8 @@
 // Sizes a purchase. For each offer, a search tries numbers of nodes: it tunes a plan for every job
 // on each, and plays it on the ideal engine. Sizes that answer a question are then played on the
 // chosen engine. If they take longer there, the search goes on with all ideal times scaled by that
-// factor.
+// factor. For example, a job that may take 90 days takes 120 on 64 nodes, 80 on 96, 87 on 88 and 91
+// on 84. So 88 are the fewest. On SimGrid they take 4 % longer, 91 days: the fewest are then 92.
 #include "planning/size/size.h"
 
 #include <fmt/format.h>

@@ -53,13 +53,9 @@ struct Matrix {
   }
 };
 
-// Returns the matrices of one layer. Mamba's first product is Adam's (`use_muon` of
+// Adds the matrices of a layer's first half. Mamba's first product is Adam's (`use_muon` of
 // megatron/core/ssm/mamba_mixer.py).
-std::vector<Matrix> layer_matrices(const Model& model, const Plan& plan) {
-  std::vector<Matrix> all;
-  const auto add = [&](Cut cut, std::vector<double> parts, double columns) {
-    all.push_back({std::move(parts), columns, cut, cut == Cut::None ? 1 : plan.tp});
-  };
+void add_mixer(const Model& model, int tp, std::vector<Matrix>* all) {
   const double h = model.hidden, heads = model.heads;
   double output = 0;
   switch (model.mixer) {
@@ -68,52 +64,60 @@ std::vector<Matrix> layer_matrices(const Model& model, const Plan& plan) {
       const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
       std::vector<double> parts = {output, kv, kv};
       if (model.shared_kv) parts.pop_back();
-      add(Cut::Rows, std::move(parts), h);
+      all->push_back({std::move(parts), h, Cut::Rows, tp});
       break;
     }
     case Mixer::Latent: {
       output = heads * model.v_head_dim;
-      const double rank = model.q_lora_rank, query = heads * model.query_size();
-      if (rank > 0) add(Cut::None, {rank}, h);
-      add(Cut::Rows, {query}, rank > 0 ? rank : h);
-      add(Cut::None, {static_cast<double>(model.kv_lora_rank) + model.qk_rope_head_dim}, h);
-      add(Cut::Rows, {heads * (model.qk_nope_head_dim + model.v_head_dim)}, model.kv_lora_rank);
+      const double rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;
+      if (rank > 0) all->push_back({{rank}, h});
+      all->push_back({{heads * model.query_size()}, rank > 0 ? rank : h, Cut::Rows, tp});
+      all->push_back({{kv_rank + model.qk_rope_head_dim}, h});
+      const double expanded = heads * (model.qk_nope_head_dim + model.v_head_dim);
+      all->push_back({{expanded}, kv_rank, Cut::Rows, tp});
       break;
     }
     case Mixer::Mamba:
       output = static_cast<double>(model.mamba_inner());
       break;
-    case Mixer::Linear:
+    case Mixer::Linear: {
       output = static_cast<double>(model.linear_values());
-      add(Cut::Rows, {2.0 * model.linear_keys() + 2 * output + 2.0 * model.linear_value_heads}, h);
+      const double in = 2.0 * model.linear_keys() + 2 * output + 2.0 * model.linear_value_heads;
+      all->push_back({{in}, h, Cut::Rows, tp});
       break;
+    }
     case Mixer::None:
-      break;
+      return;
   }
-  if (model.mixer != Mixer::None) add(Cut::Columns, {h}, output);
+  all->push_back({{h}, output, Cut::Columns, tp});
+}
+
+// Adds both matrices of an MLP. `experts`: as many on this GPU; 0: a dense MLP.
+void add_mlp(const Model& model, double width, double ffn, int tp, std::vector<Matrix>* all,
+             int experts = 0) {
+  const bool expert = experts > 0;
+  const int count = std::max(1, experts);
+  all->push_back({{(model.gated_mlp ? 2 : 1) * ffn}, width, Cut::Rows, tp, expert, count});
+  all->push_back({{width}, ffn, Cut::Columns, tp, expert, count});
+}
+
+std::vector<Matrix> layer_matrices(const Model& model, const Plan& plan) {
+  const double h = model.hidden, latent = model.moe_latent;
+  std::vector<Matrix> all;
+  add_mixer(model, plan.tp, &all);
   if (!model.has_mlp) return all;
-  const double in = model.gated_mlp ? 2 : 1;
-  const auto add_mlp = [&](double width, double ffn) {
-    add(Cut::Rows, {in * ffn}, width);
-    add(Cut::Columns, {width}, ffn);
-  };
   if (!model.is_moe()) {
-    add_mlp(h, model.ffn());
+    add_mlp(model, h, model.ffn(), plan.tp, &all);
     return all;
   }
-  add(Cut::None, {static_cast<double>(model.experts)}, h);  // the router
-  if (model.shared_expert_ffn > 0) add_mlp(h, model.shared_expert_ffn);
-  if (model.moe_latent > 0) {
-    add(Cut::Rows, {static_cast<double>(model.moe_latent)}, h);
-    add(Cut::Columns, {h}, model.moe_latent);
+  all.push_back({{static_cast<double>(model.experts)}, h});  // the router
+  if (model.shared_expert_ffn > 0) add_mlp(model, h, model.shared_expert_ffn, plan.tp, &all);
+  if (latent > 0) {
+    all.push_back({{latent}, h, Cut::Rows, plan.tp});
+    all.push_back({{h}, latent, Cut::Columns, plan.tp});
   }
-  const auto experts = all.size();
-  add_mlp(model.expert_hidden(), model.expert_ffn());
-  for (auto i = experts; i < all.size(); ++i) {
-    all[i].expert = true;
-    all[i].ranks = plan.expert_tensor();
-    all[i].count = model.experts / plan.ep;
-  }
+  add_mlp(model, model.expert_hidden(), model.expert_ffn(), plan.expert_tensor(), &all,
+          model.experts / plan.ep);
   return all;
 }
 

@@ -58,14 +58,39 @@ Status check_heads(const Model& model, const Plan& plan) {
   return by_heads ? check_shared_heads(model.key_value_heads(), plan) : Done{};
 }
 
-// Checks what a kind of layer needs: positive sizes, and heads that tensor parallelism can cut.
+Status check_positive(std::initializer_list<std::pair<std::string_view, int>> sizes) {
+  for (const auto& [key, size] : sizes)
+    if (size < 1) return found_number(key, size, "a positive number");
+  return Done{};
+}
+
+Status check_mamba(const Model& model, const Plan& plan) {
+  RETURN_IF_ERROR(check_positive({{"model.mamba_heads", model.mamba_heads},
+                                  {"model.mamba_head_dim", model.mamba_head_dim},
+                                  {"model.mamba_state", model.mamba_state}}));
+  const Multiple multiples[] = {
+      {"model.mamba_heads", model.mamba_heads, "model.mamba_groups", model.mamba_groups},
+      {"model.mamba_heads", model.mamba_heads, "parallel.tp", plan.tp},
+      {"model.seq", model.seq, "model.mamba_chunk", model.mamba_chunk}};
+  return check_multiples(multiples);
+}
+
+Status check_delta_net(const Model& model, const Plan& plan) {
+  RETURN_IF_ERROR(check_positive({{"model.linear_key_heads", model.linear_key_heads},
+                                  {"model.linear_value_heads", model.linear_value_heads},
+                                  {"model.linear_key_head_dim", model.linear_key_head_dim},
+                                  {"model.linear_value_head_dim", model.linear_value_head_dim}}));
+  const Multiple multiples[] = {
+      {"model.linear_value_heads", model.linear_value_heads, "model.linear_key_heads",
+       model.linear_key_heads},
+      {"model.linear_key_heads", model.linear_key_heads, "parallel.tp", plan.tp},
+      {"model.seq", model.seq, "a chunk's positions", kDeltaChunk}};
+  return check_multiples(multiples);
+}
+
+// Checks what a layer's first half needs: positive sizes, and heads that tensor parallelism can
+// cut.
 Status check_mixer(const Model& model, const Plan& plan) {
-  const auto positive =
-      [](std::initializer_list<std::pair<std::string_view, int>> sizes) -> Status {
-    for (const auto& [key, size] : sizes)
-      if (size < 1) return found_number(key, size, "a positive number");
-    return Done{};
-  };
   const bool scans = model.mixer == Mixer::Mamba || model.mixer == Mixer::Linear;
   if (scans && plan.cp > 1 && plan.context_comm != ContextComm::AllToAll)
     return found_word(
@@ -74,39 +99,20 @@ Status check_mixer(const Model& model, const Plan& plan) {
                     mixer_name(model.mixer)));
   switch (model.mixer) {
     case Mixer::None:
-      if (!model.has_mlp)
-        return found_word({"model.mixer", "model.mlp"}, "none with model.mlp = false",
-                          "one of a layer's halves at least");
-      return Done{};
+      if (model.has_mlp) return Done{};
+      return found_word({"model.mixer", "model.mlp"}, "none with model.mlp = false",
+                        "one of a layer's halves at least");
     case Mixer::Heads:
       return check_heads(model, plan);
     case Mixer::Latent:
-      RETURN_IF_ERROR(positive({{"model.kv_lora_rank", model.kv_lora_rank},
-                                {"model.qk_nope_head_dim", model.qk_nope_head_dim},
-                                {"model.v_head_dim", model.v_head_dim}}));
+      RETURN_IF_ERROR(check_positive({{"model.kv_lora_rank", model.kv_lora_rank},
+                                      {"model.qk_nope_head_dim", model.qk_nope_head_dim},
+                                      {"model.v_head_dim", model.v_head_dim}}));
       return check_heads(model, plan);
-    case Mixer::Mamba: {
-      RETURN_IF_ERROR(positive({{"model.mamba_heads", model.mamba_heads},
-                                {"model.mamba_head_dim", model.mamba_head_dim},
-                                {"model.mamba_state", model.mamba_state}}));
-      const Multiple multiples[] = {
-          {"model.mamba_heads", model.mamba_heads, "model.mamba_groups", model.mamba_groups},
-          {"model.mamba_heads", model.mamba_heads, "parallel.tp", plan.tp},
-          {"model.seq", model.seq, "model.mamba_chunk", model.mamba_chunk}};
-      return check_multiples(multiples);
-    }
-    case Mixer::Linear: {
-      RETURN_IF_ERROR(positive({{"model.linear_key_heads", model.linear_key_heads},
-                                {"model.linear_value_heads", model.linear_value_heads},
-                                {"model.linear_key_head_dim", model.linear_key_head_dim},
-                                {"model.linear_value_head_dim", model.linear_value_head_dim}}));
-      const Multiple multiples[] = {
-          {"model.linear_value_heads", model.linear_value_heads, "model.linear_key_heads",
-           model.linear_key_heads},
-          {"model.linear_key_heads", model.linear_key_heads, "parallel.tp", plan.tp},
-          {"model.seq", model.seq, "a chunk's positions", kDeltaChunk}};
-      return check_multiples(multiples);
-    }
+    case Mixer::Mamba:
+      return check_mamba(model, plan);
+    case Mixer::Linear:
+      return check_delta_net(model, plan);
   }
   return Done{};
 }
