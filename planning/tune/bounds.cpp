@@ -200,21 +200,25 @@ Nanoseconds StageLevel::data_ns(const Layout& layout, const OrderedPlan& plan, i
   return groups.size == 1 || least <= 0 ? 0 : groups_.alone_ns(groups, static_cast<Bytes>(least));
 }
 
-// Returns the time of the optimizer's step on a rank. Casts of weights are left out, which keeps it
-// a bound.
-Nanoseconds StageLevel::optimizer_ns(const OrderedPlan& plan, const std::vector<int>& stages,
-                                     const std::vector<HeldParameters>& held,
-                                     const std::vector<MuonShare>& muon) const {
-  if (plan.copies > 1) return 0;
+// Returns the time of the optimizer's step on each rank. Casts of weights are left out, which keeps
+// it a bound. `ranks`: the stages of each.
+std::vector<Nanoseconds> StageLevel::optimizer_ns(
+    const OrderedPlan& plan, const std::vector<HeldParameters>& held,
+    const std::vector<std::vector<int>>& ranks) const {
+  std::vector<Nanoseconds> times(ranks.size());
+  if (plan.copies > 1) return times;
   const FrameworkProfile& profile = base_.costs.profile;
   const CostModel cost = base_.cost_model();
-  Nanoseconds ns =
-      to_ns(iteration_overhead_s(plan, profile, base_.job.model.layers / double(plan.pp)));
-  for (const int stage : stages) {
-    const Kernel step = optimizer_kernel(plan, held[stage], 0, muon[stage], profile);
-    if (!step.empty()) ns += kernel_ns(cost, step);
+  const std::vector<MuonShare> muon = muon_shares(base_.job.model, plan);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    times[rank] =
+        to_ns(iteration_overhead_s(plan, profile, base_.job.model.layers / double(plan.pp)));
+    for (const int stage : ranks[rank]) {
+      const Kernel step = optimizer_kernel(plan, held[stage], 0, muon[stage], profile);
+      if (!step.empty()) times[rank] += kernel_ns(cost, step);
+    }
   }
-  return ns;
+  return times;
 }
 
 // An iteration consists of
@@ -226,9 +230,9 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const auto& [layout, playing, sharing] = candidate;
   const OrderedPlan plan = ordered_plan(candidate);
   const std::vector<HeldParameters> held = stage_parameters(base_.job.model, plan);
-  const std::vector<MuonShare> muon = muon_shares(base_.job.model, plan);
   const OrderTraits& order = traits_of(base_, playing);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
+  const std::vector<Nanoseconds> optimizer = optimizer_ns(plan, held, ranks);
   const CommKind reduce = plan.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const double gradient_bytes = bytes_of(plan.gradient_dtype);
   const double parameter_bytes = gathered_parameter_bytes(plan);
@@ -257,8 +261,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     if (gathers_often && !sharing.param_gather) end += plan.gathers() * one_gather;
     reduced = std::max(reduced, end);
     const bool gathers_at_end = plan.zero < 3 && !sharing.param_gather;
-    behind = std::max(
-        behind, optimizer_ns(plan, ranks[rank], held, muon) + (gathers_at_end ? one_gather : 0));
+    behind = std::max(behind, optimizer[rank] + (gathers_at_end ? one_gather : 0));
   }
   Nanoseconds ahead = 0;
   if (sharing.param_gather && layout.pp > 1 && base_.job.bucket_bytes == 0 && !has_buckets)

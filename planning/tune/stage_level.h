@@ -153,9 +153,9 @@ class StageLevel {
   OrderedPlan ordered_plan(const Candidate& candidate) const;
   Nanoseconds data_ns(const Layout& layout, const OrderedPlan& plan, int rank, CommKind kind,
                       double bytes);
-  Nanoseconds optimizer_ns(const OrderedPlan& plan, const std::vector<int>& stages,
-                           const std::vector<HeldParameters>& held,
-                           const std::vector<MuonShare>& muon) const;
+  std::vector<Nanoseconds> optimizer_ns(const OrderedPlan& plan,
+                                        const std::vector<HeldParameters>& held,
+                                        const std::vector<std::vector<int>>& ranks) const;
   std::vector<PassTimes> stages(const Layout& layout);
   void cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const;
   Workload stage_level_workload(const Candidate& candidate, const Order& order);
