@@ -58,15 +58,105 @@ struct SizeTrial {
   bool operator==(const SizeTrial&) const = default;
 };
 
-class Sizing {
+// The jobs that were tried, by case and step: each is tuned and played once.
+class SizeTrials {
  public:
-  Sizing(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
-         const SizeOptions& options)
+  SizeTrials(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
+             const SizeOptions& options)
       : cases_(cases),
         among_(among),
         options_(options),
         tried_(cases.size()),
-        engine_factor_(cases.size(), 1) {
+        engine_factor_(cases.size(), 1) {}
+
+  const std::map<SizeStep, SizedJob>& of_case(std::size_t case_index) const {
+    return tried_[case_index];
+  }
+
+  // Tunes the trials that are new, and plays them on the ideal engine.
+  Status run(const std::vector<SizeTrial>& wanted) {
+    std::vector<SizeTrial> trials;
+    for (const SizeTrial& trial : wanted) {
+      if (!tried_[trial.case_index].contains(trial.step) &&
+          std::ranges::find(trials, trial) == trials.end())
+        trials.push_back(trial);
+    }
+    std::vector<Result<SizedJob>> found(trials.size(), Result<SizedJob>(SizedJob{}));
+    {
+      Waiting waiting("searching plans");
+      share_among_threads(options_.jobs, trials.size(), [&](int, std::size_t i) {
+        found[i] = fit_plan(cases_, trials[i].case_index, trials[i].step, among_, options_.stop);
+        waiting.now(fmt::format("searching plans: {} sizes", ++searched_));
+      });
+    }
+    std::vector<SizedJob*> jobs;
+    for (std::size_t i = 0; i < trials.size(); ++i) {
+      ASSIGN_OR_RETURN(SizedJob job, std::move(found[i]));
+      job.on_engine = options_.engine == Engine::Ideal;
+      SizedJob& tried = tried_[trials[i].case_index][trials[i].step];
+      tried = std::move(job);
+      jobs.push_back(&tried);
+    }
+    return play_sizes(cases_, Engine::Ideal, options_, jobs);
+  }
+
+  // Plays jobs that were tried on the chosen engine. Returns whether any was not yet played there.
+  Result<bool> play_on_engine(const std::vector<const SizedJob*>& wanted) {
+    std::vector<SizedJob*> jobs;
+    std::vector<double> ideal_s;  // by job: its iteration on the ideal engine
+    for (const SizedJob* job : wanted) {
+      SizedJob& tried = entry_of(*job);
+      if (tried.on_engine || !tried.result) continue;
+      tried.on_engine = true;
+      jobs.push_back(&tried);
+      ideal_s.push_back(tried.result->iteration_s);
+    }
+    RETURN_IF_ERROR(play_sizes(cases_, options_.engine, options_, jobs));
+    for (std::size_t i = 0; i < jobs.size(); ++i)
+      engine_factor_[jobs[i]->of] = jobs[i]->result->iteration_s / ideal_s[i];
+    return !jobs.empty();
+  }
+
+  // Returns the job with its time and cost on the chosen engine. If it was played on the ideal one
+  // alone, its times are scaled as those of the last winner of its case.
+  SizedJob priced(const SizedJob& tried) const {
+    if (!tried.result) return tried;
+    SizedJob job = tried.on_engine ? tried : slowed(tried, engine_factor_[tried.of]);
+    job.economics = economics_of(cases_[job.of], job);
+    return job;
+  }
+
+  // Returns the days that the job takes over the days that it may take; infinity: no plan, or none
+  // that fits; 0: no deadline.
+  double share_of_days(const SizedJob& tried) const {
+    const SizeInputs& inputs = cases_[tried.of].inputs;
+    if (!tried.result || !tried.result->training->fits) return kNever;
+    if (inputs.days == 0) return 0;
+    return (priced(tried).economics.days_late() + inputs.delivery_days) / inputs.days;
+  }
+
+ private:
+  SizedJob& entry_of(const SizedJob& job) {
+    const auto is_it = [&](const auto& one) {
+      return one.second.nodes == job.nodes && one.second.gpus == job.gpus;
+    };
+    return std::ranges::find_if(tried_[job.of], is_it)->second;
+  }
+
+  const std::vector<SizeCase>& cases_;
+  const std::vector<std::string>& among_;
+  const SizeOptions& options_;
+  std::vector<std::map<SizeStep, SizedJob>> tried_;  // by case
+  std::vector<double> engine_factor_;  // by case: time on the chosen engine over the ideal one's
+  std::atomic<int> searched_ = 0;
+};
+
+// The search of sizes for each offer, and the comparison of the machines that it finds.
+class Sizing {
+ public:
+  Sizing(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
+         const SizeOptions& options)
+      : cases_(cases), among_(among), options_(options), trials_(cases, among, options) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const auto same = std::ranges::find_if(offers_, [&](const Offer& offer) {
         return cases[offer.cases.front()].offer == cases[i].offer;
@@ -140,24 +230,6 @@ class Sizing {
     return {case_index, {nodes, nodes * cases_[case_index].node_gpus()}};
   }
 
-  // Returns the job with its time and cost on the chosen engine. If it was played on the ideal one
-  // alone, its times are scaled as those of the last winner of its case.
-  SizedJob priced(const SizedJob& tried) const {
-    if (!tried.result) return tried;
-    SizedJob job = tried.on_engine ? tried : slowed(tried, engine_factor_[tried.of]);
-    job.economics = economics_of(cases_[job.of], job);
-    return job;
-  }
-
-  // Returns the days that the job takes over the days that it may take; infinity: no plan, or none
-  // that fits; 0: no deadline.
-  double share_of_days(const SizedJob& tried) const {
-    const SizeInputs& inputs = cases_[tried.of].inputs;
-    if (!tried.result || !tried.result->training->fits) return kNever;
-    if (inputs.days == 0) return 0;
-    return (priced(tried).economics.days_late() + inputs.delivery_days) / inputs.days;
-  }
-
   // An offer's sizes tried so far. TriedSize::days is the largest share_of_days() of its jobs.
   struct Bracket {
     std::vector<TriedSize> tried;
@@ -167,16 +239,16 @@ class Sizing {
   Bracket bracket(const Offer& offer) {
     std::set<SizeStep> steps;
     for (const std::size_t case_index : offer.cases) {
-      for (const auto& [step, tried] : tried_[case_index]) steps.insert(step);
+      for (const auto& [step, tried] : trials_.of_case(case_index)) steps.insert(step);
     }
     Bracket found;
     for (const SizeStep& step : steps) {
       double worst = 0;
       std::optional<SizeTrial> missing;
       for (const std::size_t case_index : offer.cases) {
-        const auto tried = tried_[case_index].find(step);
-        if (tried != tried_[case_index].end()) {
-          worst = std::max(worst, share_of_days(tried->second));
+        const auto& all = trials_.of_case(case_index);
+        if (const auto tried = all.find(step); tried != all.end()) {
+          worst = std::max(worst, trials_.share_of_days(tried->second));
         } else if (!missing) {
           missing = {case_index, step};
         }
@@ -198,33 +270,6 @@ class Sizing {
     return static_cast<int>(std::clamp(work / rate, 1.0, 1.0 * kMostGpus));
   }
 
-  // Tunes the trials that are new, and plays them on the ideal engine.
-  Status try_jobs(const std::vector<SizeTrial>& wanted) {
-    std::vector<SizeTrial> trials;
-    for (const SizeTrial& trial : wanted) {
-      if (!tried_[trial.case_index].contains(trial.step) &&
-          std::ranges::find(trials, trial) == trials.end())
-        trials.push_back(trial);
-    }
-    std::vector<Result<SizedJob>> found(trials.size(), Result<SizedJob>(SizedJob{}));
-    {
-      Waiting waiting("searching plans");
-      share_among_threads(options_.jobs, trials.size(), [&](int, std::size_t i) {
-        found[i] = fit_plan(cases_, trials[i].case_index, trials[i].step, among_, options_.stop);
-        waiting.now(fmt::format("searching plans: {} sizes", ++searched_));
-      });
-    }
-    std::vector<SizedJob*> jobs;
-    for (std::size_t i = 0; i < trials.size(); ++i) {
-      ASSIGN_OR_RETURN(SizedJob job, std::move(found[i]));
-      job.on_engine = options_.engine == Engine::Ideal;
-      SizedJob& tried = tried_[trials[i].case_index][trials[i].step];
-      tried = std::move(job);
-      jobs.push_back(&tried);
-    }
-    return play_sizes(cases_, Engine::Ideal, options_, jobs);
-  }
-
   // Tries the sizes of size.gpus. For offers without, finds the fewest nodes on which all jobs are
   // in time, then tries all jobs on the sizes that may answer a question.
   Status try_sizes() {
@@ -237,7 +282,7 @@ class Sizing {
       }
     }
     do {
-      RETURN_IF_ERROR(try_jobs(wanted));
+      RETURN_IF_ERROR(trials_.run(wanted));
       wanted.clear();
       for (const Offer& offer : offers_) {
         if (!given_sizes(offer).empty() || !has_deadline(offer)) continue;
@@ -256,7 +301,7 @@ class Sizing {
         for (const std::size_t i : offer.cases) wanted.push_back(on_whole_nodes(i, nodes));
       }
     }
-    return try_jobs(wanted);
+    return trials_.run(wanted);
   }
 
   // Returns the fewest nodes that all jobs of the offer need, and the most that the limits allow;
@@ -284,11 +329,12 @@ class Sizing {
   std::vector<SizeStep> complete_steps(const Offer& offer) const {
     std::vector<SizeStep> steps;
     std::set<std::vector<SizeStep>> known;
-    for (const auto& [step, first] : tried_[offer.cases.front()]) {
+    for (const auto& [step, first] : trials_.of_case(offer.cases.front())) {
       std::vector<SizeStep> working;  // the nodes and GPUs that each job's plan uses
       for (const std::size_t case_index : offer.cases) {
-        const auto tried = tried_[case_index].find(step);
-        if (tried == tried_[case_index].end()) break;
+        const auto& all = trials_.of_case(case_index);
+        const auto tried = all.find(step);
+        if (tried == all.end()) break;
         working.push_back({tried->second.nodes, tried->second.gpus});
       }
       if (working.size() == offer.cases.size() && known.insert(working).second)
@@ -305,7 +351,7 @@ class Sizing {
       std::vector<std::size_t> jobs;
       for (const std::size_t case_index : offer.cases) {
         jobs.push_back(sized->size());
-        sized->push_back(priced(tried_[case_index].at(step)));
+        sized->push_back(trials_.priced(trials_.of_case(case_index).at(step)));
       }
       machines.push_back(machine_of({cases_, *sized}, jobs));
     }
@@ -347,34 +393,15 @@ class Sizing {
       if (answer.machine) winners.insert(*answer.machine);
     }
     if (result.nearest) winners.insert(*result.nearest);
-    std::vector<SizedJob*> jobs;
-    std::vector<double> ideal_s;  // by job: its iteration on the ideal engine
+    std::vector<const SizedJob*> jobs;
     for (std::size_t i = 0; i < result.machines.size(); ++i) {
       for (const std::size_t sized : result.machines[i].jobs) {
         const SizedJob& job = result.sized[sized];
         const bool is_given = !cases_[job.of].inputs.gpus.empty();
-        SizedJob& tried = tried_of(job);
-        if (!(is_given || winners.contains(i)) || tried.on_engine || !job.result) continue;
-        tried.on_engine = true;
-        jobs.push_back(&tried);
-        ideal_s.push_back(tried.result->iteration_s);
+        if (is_given || winners.contains(i)) jobs.push_back(&job);
       }
     }
-    RETURN_IF_ERROR(play_sizes(cases_, options_.engine, options_, jobs));
-    for (std::size_t i = 0; i < jobs.size(); ++i)
-      engine_factor_[jobs[i]->of] = jobs[i]->result->iteration_s / ideal_s[i];
-    return !jobs.empty();
-  }
-
-  // Returns the job's entry among those tried.
-  SizedJob& tried_of(const SizedJob& job) {
-    auto& tried = tried_[job.of];
-    return std::ranges::find_if(tried,
-                                [&](const auto& one) {
-                                  return one.second.nodes == job.nodes &&
-                                         one.second.gpus == job.gpus;
-                                })
-        ->second;
+    return trials_.play_on_engine(jobs);
   }
 
   // Returns the machines that are shown, compared.
@@ -431,12 +458,9 @@ class Sizing {
   const std::vector<SizeCase>& cases_;
   const std::vector<std::string>& among_;
   const SizeOptions& options_;
+  SizeTrials trials_;
   std::vector<Offer> offers_;
-  std::vector<std::map<SizeStep, SizedJob>> tried_;  // by case
-  std::vector<std::vector<SizeStep>> shown_;         // by offer
-  std::vector<double>
-      engine_factor_;  // by case: its time on the chosen engine over the ideal one's
-  std::atomic<int> searched_ = 0;
+  std::vector<std::vector<SizeStep>> shown_;  // by offer
 };
 
 }  // namespace

@@ -127,6 +127,7 @@ class StageLevel {
   // all of it.
   enum class Counted : std::uint8_t { Exposed, Uncontended, All };
 
+  // Measure passes (stage_times.cpp).
   const StagePassTimes& times(const Layout& layout);
   const StagePassTimes& uncontended_times(const Layout& layout);
   // Returns times without layers if no layout with this micro batch and cut keeps the rules.
@@ -142,21 +143,24 @@ class StageLevel {
   Nanoseconds exposed_length(const Pass& pass, const Layout& layout);
   Nanoseconds length_on_engine(const Pass& pass, const Layout& layout, Program* program);
   Nanoseconds step_ns(const Step& step, const Layout& layout);
-  // Returns the time of a communication op alone on the network, on the slowest of the ranks for
-  // which this one is played.
-  Nanoseconds alone_ns(const Candidate& candidate, const Plan& plan, const OneReplica& lowered,
-                       int body, const Op& op);
-  void price(const Candidate& candidate, OneReplica* lowered);
+  std::vector<PassTimes> stages(const Layout& layout);
+
+  // Bound plans (bounds.cpp).
   WorkBound work_of(const StagePassTimes& parts, const Layout& layout) const;
   WorkBound least_exposed_work(Layout layout);
-  Nanoseconds transfer_ns(const Layout& layout, int from, int to);
-  OrderedPlan ordered_plan(const Candidate& candidate) const;
   Nanoseconds data_ns(const Layout& layout, const OrderedPlan& plan, int rank, CommKind kind,
                       double bytes);
   std::vector<Nanoseconds> optimizer_ns(const OrderedPlan& plan,
                                         const std::vector<HeldParameters>& held,
                                         const std::vector<std::vector<int>>& ranks) const;
-  std::vector<PassTimes> stages(const Layout& layout);
+
+  // Play plans (stage_level.cpp). alone_ns() is the time of a communication op alone on the
+  // network, on the slowest of the ranks for which this one is played.
+  OrderedPlan ordered_plan(const Candidate& candidate) const;
+  Nanoseconds transfer_ns(const Layout& layout, int from, int to);
+  Nanoseconds alone_ns(const Candidate& candidate, const Plan& plan, const OneReplica& lowered,
+                       int body, const Op& op);
+  void price(const Candidate& candidate, OneReplica* lowered);
   void cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const;
   Workload stage_level_workload(const Candidate& candidate, const Order& order);
 
