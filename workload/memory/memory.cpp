@@ -1,10 +1,10 @@
 // Adds up what the fullest GPU holds at its peak: parameters and Adam's state in mixed precision,
 // activations of the microbatches alive (activations.h), and buffers of communication (buffers.h).
+#include "workload/memory/memory.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,10 +14,8 @@
 #include "base/check.h"
 #include "workload/memory/activations.h"
 #include "workload/memory/buffers.h"
-#include "workload/memory/memory.h"
 #include "workload/memory/trainer.h"
 #include "workload/model/blocks.h"
-#include "workload/model/moe.h"
 #include "workload/model/recipe.h"
 #include "workload/model/routing.h"
 

@@ -28,36 +28,30 @@ constexpr double kTorchtitan = 13;
 // copy, the shifted copy, the logarithm of the softmax, and gradients: 18 to 22 bytes.
 constexpr double kTransformers = 20;
 
+// In the order of Trainer.
 constexpr TrainerMemory kTrainers[] = {
-    {Trainer::Megatron,
-     "megatron",
-     CrossEntropy::TransformerEngine,
-     {kMegatron, kNative, kTe, kMegatron / kChunks},
-     /*dummy_gradients=*/true,
-     /*eager_layers=*/false,
-     /*userbuffers=*/true},
-    {Trainer::Torchtitan,
-     "torchtitan",
-     CrossEntropy::Native,
-     {kTorchtitan, kTorchtitan, kTe, kTorchtitan / kChunks},
-     false,
-     false,
-     false},
-    {Trainer::DeepSpeed,
-     "deepspeed",
-     CrossEntropy::Unfused,
-     {kTransformers, kTransformers, kTe, kTransformers / kChunks},
-     false,
-     true,
-     true},
+    {.trainer = Trainer::Megatron,
+     .name = "megatron",
+     .usual = CrossEntropy::TransformerEngine,
+     .logit_bytes = {kMegatron, kNative, kTe, kMegatron / kChunks},
+     .dummy_gradients = true,
+     .userbuffers = true},
+    {.trainer = Trainer::Torchtitan,
+     .name = "torchtitan",
+     .usual = CrossEntropy::Native,
+     .logit_bytes = {kTorchtitan, kTorchtitan, kTe, kTorchtitan / kChunks}},
+    {.trainer = Trainer::DeepSpeed,
+     .name = "deepspeed",
+     .usual = CrossEntropy::Unfused,
+     .logit_bytes = {kTransformers, kTransformers, kTe, kTransformers / kChunks},
+     .eager_layers = true,
+     .userbuffers = true},
     // LLM-Foundry's usual loss is fused (FlashAttention's), as Transformer Engine's is.
-    {Trainer::Fsdp,
-     "fsdp",
-     CrossEntropy::TransformerEngine,
-     {kTransformers, kTransformers, kTe, kTransformers / kChunks},
-     false,
-     true,
-     false}};
+    {.trainer = Trainer::Fsdp,
+     .name = "fsdp",
+     .usual = CrossEntropy::TransformerEngine,
+     .logit_bytes = {kTransformers, kTransformers, kTe, kTransformers / kChunks},
+     .eager_layers = true}};
 
 // DeepSpeed's defaults (runtime/zero/config.py): two buckets of 5e8 elements are filled in turn;
 // ZeRO 3 holds up to 1e9 gathered parameters, and converts gradients to fp32 in groups of 1e9

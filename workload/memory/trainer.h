@@ -17,12 +17,12 @@ struct TrainerMemory {
   std::array<double, 4> logit_bytes;
   // Transformer Engine returns a 16-bit array for each shape of a weight whose gradient it has
   // already added up (get_dummy_wgrad), and keeps these.
-  bool dummy_gradients;
+  bool dummy_gradients = false;
   // Layers are modules of Hugging Face's Transformers, with a kernel for each operation. Unlike
   // fused kernels, RMSNorm keeps its input in fp32, and a gated MLP keeps its gate's activation.
-  bool eager_layers;
+  bool eager_layers = false;
   // Tensor overlap takes an array for each product (Transformer Engine's userbuffers).
-  bool userbuffers;
+  bool userbuffers = false;
 };
 
 // Returns the plan's trainer. If the plan names none: of the trainers that run such plans, the one
