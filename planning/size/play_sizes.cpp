@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "job/failed_links.h"
@@ -19,12 +20,30 @@ Scenario with_batch(Scenario scenario, double batch) {
   return scenario;
 }
 
-// Returns the batches of the ramp: from ramp_from on, doubled as long as below the whole batch.
-std::vector<double> ramp_batches(const SizeInputs& inputs, int global_batch) {
-  std::vector<double> batches;
-  for (double batch = inputs.ramp_from; batch > 0 && batch < global_batch; batch *= 2)
-    batches.push_back(batch);
-  return batches;
+// Returns the runs of a plan's batch ramp: the whole batch, then batches from ramp_from on, doubled
+// as long as below the whole one. Nothing: there is no ramp.
+std::vector<Scenario> ramp_of(const SizeInputs& inputs, const Scenario& plan) {
+  std::vector<Scenario> runs;
+  for (double batch = inputs.ramp_from; batch > 0 && batch < plan.job.plan.global_batch;
+       batch *= 2) {
+    if (runs.empty()) runs.push_back(with_all_links(plan));
+    runs.push_back(with_batch(runs.back(), batch));
+  }
+  return runs;
+}
+
+// Returns the seconds of the ramp's iterations, if one with the whole batch takes `whole_s`. Each
+// batch size of the ramp gets an equal share of its tokens.
+double ramp_seconds(const SizeInputs& inputs, std::span<const Scenario> runs,
+                    std::span<const RunResult> results, double whole_s) {
+  const double share = inputs.ramp_tokens / static_cast<double>(runs.size() - 1);
+  double sum = 0;
+  for (std::size_t k = 1; k < runs.size(); ++k) {
+    const JobSettings& settings = runs[k].job;
+    sum += share / (static_cast<double>(settings.plan.global_batch) * settings.model.seq) *
+           (results[k].iteration_s / results[0].iteration_s * whole_s);
+  }
+  return sum;
 }
 
 // Returns the cluster with its fabric `times` as much oversubscribed. A star has no uplinks, so it
@@ -74,17 +93,16 @@ Result<std::vector<RunResult>> play(const std::vector<Scenario>& scenarios, Engi
 
 Status play_sizes(const std::vector<SizeCase>& cases, Engine engine, const SizeOptions& options,
                   const std::vector<SizedJob*>& jobs) {
-  // `ramp_runs` has, for each job with a ramp: its whole batch, then the ramp's batches.
   std::vector<Scenario> plans, ramp_runs;
   std::vector<SizedJob*> played;
+  std::vector<std::size_t> counts;  // of the ramp's runs, by job
   for (SizedJob* job : jobs) {
     if (!job->plan) continue;
     played.push_back(job);
     plans.push_back(planned(*job));
-    const std::vector<double> batches = ramp_batches(cases[job->of].inputs, job->batch());
-    if (batches.empty()) continue;
-    ramp_runs.push_back(with_all_links(plans.back()));
-    for (const double batch : batches) ramp_runs.push_back(with_batch(ramp_runs.back(), batch));
+    std::vector<Scenario> runs = ramp_of(cases[job->of].inputs, plans.back());
+    counts.push_back(runs.size());
+    for (Scenario& run : runs) ramp_runs.push_back(std::move(run));
   }
   ASSIGN_OR_RETURN(const std::vector<RunResult> results, play(plans, engine, options));
   ASSIGN_OR_RETURN(const std::vector<RunResult> ramps, play(ramp_runs, Engine::Ideal, options));
@@ -92,19 +110,11 @@ Status play_sizes(const std::vector<SizeCase>& cases, Engine engine, const SizeO
   for (std::size_t i = 0; i < played.size(); ++i) {
     SizedJob& job = *played[i];
     job.result = results[i];
-    const SizeInputs& inputs = cases[job.of].inputs;
-    const std::size_t batches = ramp_batches(inputs, job.batch()).size();
-    if (batches == 0) continue;
-    const double whole_batch_s = ramps[first].iteration_s;
-    // Each batch size of the ramp gets an equal share of its tokens.
-    const double share = inputs.ramp_tokens / static_cast<double>(batches);
-    job.ramp_s = 0;
-    for (std::size_t k = first + 1; k <= first + batches; ++k) {
-      const JobSettings& settings = ramp_runs[k].job;
-      job.ramp_s += share / (static_cast<double>(settings.plan.global_batch) * settings.model.seq) *
-                    (ramps[k].iteration_s / whole_batch_s * job.result->iteration_s);
-    }
-    first += 1 + batches;
+    if (counts[i] > 0)
+      job.ramp_s =
+          ramp_seconds(cases[job.of].inputs, std::span(ramp_runs).subspan(first, counts[i]),
+                       std::span(ramps).subspan(first, counts[i]), job.result->iteration_s);
+    first += counts[i];
   }
   return Done{};
 }
