@@ -59,8 +59,8 @@ class BestPlans {
 // A part of the space that is still open. It is named by indices into the lists of cuts, of the
 // cut's layouts, of the layout's playings and of the playing's sharings; those not chosen are -1.
 struct Branch {
-  // What is chosen. A layout gets four bounds one after another, from the quickest to compute to
-  // the tightest (stage_level.h).
+  // How far the branch is opened. A layout gets four bounds one after another, from the quickest to
+  // compute to the tightest (stage_level.h).
   enum Depth : std::uint8_t { Cut, LeastExposed, Exposed, Uncontended, Work, Played, Plan };
 
   Nanoseconds bound = 0;

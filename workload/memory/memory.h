@@ -37,7 +37,7 @@ struct LiveActivations {
   std::vector<int> outputs = {};
 };
 
-// What a stage holds on a GPU; numbers without a type of their own are bytes.
+// A stage's share of a GPU's memory; numbers without a type of their own are bytes.
 struct StageMemory {
   HeldParameters parameters = {};
   MuonShare muon = {};
