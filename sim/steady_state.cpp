@@ -252,8 +252,8 @@ void find_awaited(const BodyRounds& body, const LaneRounds& lane, std::uint32_t 
     awaited->push_back({op, body.round_of(op), stays});
   };
   if (place > 0) add(lane.ops[place - 1], lane.round_ops == 0);
-  // Which waits are fixed is known of the ops behind the first round. Its own ops wait as their
-  // repetitions do one round later.
+  // Fixed waits are known for the ops behind the first round. Its own ops wait as their repetitions
+  // do one round later.
   const bool in_first_round = place < lane.begin + lane.round_ops;
   const Op& op = body.body->ops[lane.ops[place]];
   const Op& repetition = body.body->ops[lane.ops[place + (in_first_round ? lane.round_ops : 0)]];

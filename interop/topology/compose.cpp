@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// What the files of the node and of the fabric do not say alike, over all hosts.
+// Differences between the files of the node and of the fabric, over all hosts.
 struct Mismatch {
   bool by_order = false;  // some host's NICs and ports are matched in order: their names differ
   std::ptrdiff_t nics = 0, ports = 0;  // of hosts, without a partner
