@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <variant>
 
 #include "base/units.h"
+#include "job/idle_keys.h"
 #include "topology/preset.h"
 #include "workload/model/model.h"
 
@@ -49,17 +52,12 @@ void add_small_sizes(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
-template <Mixer kMixer>
-bool has_mixer(const Scenario& s) {
-  return std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {
-    return layers.kind->mixer == kMixer;
-  });
-}
-
 // Warns of long sequences whose attention is not said to be fused: frameworks of today fuse it.
 void add_unfused_attention(const Scenario& s, std::vector<std::string>* lines) {
   constexpr int kLongSequence = 4096;
-  const bool attends = has_mixer<Mixer::Heads>(s) || has_mixer<Mixer::Latent>(s);
+  const bool attends = std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {
+    return layers.kind->mixer == Mixer::Heads || layers.kind->mixer == Mixer::Latent;
+  });
   if (s.costs.uniform || s.job.model.seq < kLongSequence || !attends ||
       s.places.contains("train.flash_attention"))
     return;
@@ -113,63 +111,6 @@ void add_leaves(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
-// A key that does nothing unless another key has a value. It stands for all that begin with it.
-struct ConditionalKey {
-  const char* key;
-  const char* condition;
-  bool (*holds)(const Scenario&);  // or the key has the value that means nothing
-};
-
-bool moves_gradients_or_parameters_early(const Scenario& s) {
-  return s.job.data.grad_reduce || s.job.data.param_gather;
-}
-
-constexpr ConditionalKey kConditionalKeys[] = {
-    {"model.q_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
-    {"model.kv_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
-    {"model.qk_nope_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
-    {"model.qk_rope_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
-    {"model.v_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
-    {"model.mamba_", "model.mixer = mamba", has_mixer<Mixer::Mamba>},
-    {"model.linear_", "model.mixer = linear", has_mixer<Mixer::Linear>},
-    {"schedule.budget", "schedule.order = auto",
-     [](const Scenario& s) {
-       const auto order = s.settings.find("schedule.order");
-       return order != s.settings.end() && order->second.text() == "auto";
-     }},
-    {"train.recompute_modules", "train.recompute = selective",
-     [](const Scenario& s) { return s.job.plan.recompute == Recompute::Selective; }},
-    {"train.cuda_graph_scope", "train.cuda_graphs = true",
-     [](const Scenario& s) { return s.job.plan.cuda_graphs; }},
-    {"train.fp8_param_gather", "train.precision = fp8 or nvfp4",
-     [](const Scenario& s) {
-       return !s.job.plan.fp8_param_gather || is_quantized(s.job.plan.precision);
-     }},
-    {"train.reshard_after_forward", "train.zero = 3",
-     [](const Scenario& s) { return s.job.plan.zero == 3; }},
-    {"overlap.bucket_MB", "overlap.grad_reduce or overlap.param_gather",
-     moves_gradients_or_parameters_early},
-    {"overlap.data_sms", "overlap.grad_reduce or overlap.param_gather",
-     moves_gradients_or_parameters_early},
-    {"overlap.delay_wgrad", "model.experts",
-     [](const Scenario& s) { return !s.job.plan.delay_wgrad || s.job.model.is_moe(); }},
-    {"overlap.expert_sms", "model.experts", [](const Scenario& s) { return s.job.model.is_moe(); }},
-    {"costs.p2p_s", "costs.source = uniform",
-     [](const Scenario& s) { return s.costs.uniform.has_value(); }},
-    {"variability.straggler_factor", "straggler_ranks, _nodes, _stages or _share",
-     [](const Scenario& s) { return s.variability.stragglers.any(); }},
-    {"variability.slow_link_", "variability.slow_link",
-     [](const Scenario& s) { return !s.variability.slow_link.name.empty(); }}};
-
-void add_conditional_keys(const Scenario& s, std::vector<std::string>* lines) {
-  for (const ConditionalKey& row : kConditionalKeys) {
-    const auto set = s.places.lower_bound(row.key);
-    if (set == s.places.end() || !set->first.starts_with(row.key) || row.holds(s)) continue;
-    lines->push_back(fmt::format("{}: {} has no effect without {}", s.place_of({set->first}),
-                                 set->first, row.condition));
-  }
-}
-
 // Warns that experts with a capacity below the mean load drop tokens, which MFU and tokens/s count.
 void add_dropped_tokens(const Scenario& s, std::vector<std::string>* lines) {
   const double capacity = s.job.model.capacity_factor;
@@ -178,6 +119,75 @@ void add_dropped_tokens(const Scenario& s, std::vector<std::string>* lines) {
       fmt::format("{}: model.capacity_factor = {:g} drops {:g} % of the tokens' "
                   "experts or more; MFU and tokens/s count them",
                   s.place_of({"model.capacity_factor"}), capacity, 100 * (1 - capacity)));
+}
+
+// Warns of a number that no GPU or NIC has: mostly it is in another unit.
+void add_unlikely_numbers(const Scenario& s, std::vector<std::string>* lines) {
+  struct Range {
+    const char* key;
+    double least, most;
+    const char* unit;
+  };
+  constexpr Range kRanges[] = {{"cluster.tflops", 1, 1e5, "TFLOP/s"},
+                               {"cluster.memory_GiB", 1, 1e4, "GiB"},
+                               {"cluster.memory_GBps", 50, 1e5, "GB/s"},
+                               {"cluster.intra_GBps", 0.1, 1e5, "GB/s"},
+                               {"cluster.nic_Gbitps", 0.1, 1e5, "Gbit/s"}};
+  for (const Range& range : kRanges) {
+    const auto setting = s.settings.find(range.key);
+    if (setting == s.settings.end()) continue;
+    const auto* real = std::get_if<double>(&setting->second.value);
+    const auto* whole = std::get_if<std::int64_t>(&setting->second.value);
+    const double value = real != nullptr ? *real : static_cast<double>(*whole);
+    if (value >= range.least && value <= range.most) continue;
+    lines->push_back(
+        fmt::format("{}: found {} = {:g}, and hardware has {:g} to {:g} {}: is the "
+                    "unit right?",
+                    setting->second.where, range.key, value, range.least, range.most, range.unit));
+  }
+}
+
+// Warns of an fp8 recipe that the tensor cores do not have.
+void add_recipe(const Scenario& s, std::vector<std::string>* lines) {
+  const DeviceSpec& device = s.cluster.spec.device;
+  if (!s.costs.need_cluster() || s.job.plan.precision != "fp8" ||
+      s.job.plan.fp8_recipe != Fp8Recipe::Mxfp8 || device.flops_per_s.contains("mxfp8") ||
+      device.name.empty() || s.places.contains("cluster.tflops"))
+    return;
+  lines->push_back(fmt::format(
+      "{}: found train.fp8_recipe = mxfp8, which tensor cores of {} do not have: it is simulated "
+      "as "
+      "if they had",
+      s.place_of({"train.fp8_recipe"}), device.name));
+}
+
+// Warns of whole layers with experts in CUDA graphs if the CPU must know how many tokens came.
+void add_graphs_of_experts(const Scenario& s, std::vector<std::string>* lines) {
+  const Plan& plan = s.job.plan;
+  const bool waits = std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {
+    return layers.kind->is_moe() && !layers.kind->pad_to_capacity;
+  });
+  if (!waits || !plan.cuda_graphs || !plan.cuda_graph_modules.moe ||
+      plan.dispatcher == Dispatcher::HybridEp)
+    return;
+  lines->push_back(fmt::format(
+      "{}: train.cuda_graphs with experts that take any number of tokens: the CPU waits for the "
+      "numbers, so Megatron-LM refuses it without model.pad_to_capacity or parallel.dispatcher = "
+      "hybridep; it runs train.cuda_graph_scope = attn, moe_router, moe_preprocess",
+      s.place_of({"train.cuda_graphs"})));
+}
+
+// Warns of an imbalance that no rank can have: the busiest one gets all tokens at most.
+void add_imbalance(const Scenario& s, std::vector<std::string>* lines) {
+  for (const LayersOfKind& layers : kinds_of(s.job.model)) {
+    if (!layers.kind->is_moe() || layers.kind->expert_imbalance <= s.job.plan.ep) continue;
+    lines->push_back(fmt::format(
+        "{}: model.expert_imbalance = {:g} counts as {}: of parallel.ep = {} ranks the busiest one "
+        "gets all tokens at most",
+        s.place_of({"model.expert_imbalance", "model.kinds"}), layers.kind->expert_imbalance,
+        s.job.plan.ep, s.job.plan.ep));
+    return;
+  }
 }
 
 }  // namespace
@@ -189,6 +199,8 @@ std::vector<std::string> doubts_of_any_plan(const Scenario& scenario) {
   add_fast_nics(scenario, &lines);
   add_leaves(scenario, &lines);
   add_dropped_tokens(scenario, &lines);
+  add_unlikely_numbers(scenario, &lines);
+  add_recipe(scenario, &lines);
   return lines;
 }
 
@@ -196,7 +208,9 @@ std::vector<std::string> doubts(const Scenario& scenario) {
   std::vector<std::string> lines;
   add_uneven_stages(scenario, &lines);
   add_group(scenario, &lines);
-  add_conditional_keys(scenario, &lines);
+  add_graphs_of_experts(scenario, &lines);
+  add_imbalance(scenario, &lines);
+  for (std::string& line : idle_keys(scenario)) lines.push_back(std::move(line));
   for (std::string& line : doubts_of_any_plan(scenario)) lines.push_back(std::move(line));
   return lines;
 }

@@ -224,6 +224,9 @@ inline constexpr KeyRow kJobRows[] = {
     {"overlap.delay_wgrad",
      "true or false: experts' weight gradients beside the exchange behind their inputs' "
      "(Megatron's --delay-wgrad-compute); default false"},
+    {"overlap.shared_experts",
+     "true or false: shared experts run beside the exchange to the others (Megatron's "
+     "--moe-shared-expert-overlap), or ahead of it; default true"},
     {"overlap.expert_sms",
      "integer: SMs that expert communication takes; default 0, with parallel.dispatcher = deepep "
      "20"}};

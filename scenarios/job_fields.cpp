@@ -147,6 +147,7 @@ std::vector<Field> plain_fields() {
       keys::whole("overlap.p2p_sms", AT(job.p2p_sms), 0, kMostSms),
       keys::whole("overlap.context_sms", AT(job.plan.context_sms), 0, kMostSms),
       keys::flag("overlap.delay_wgrad", AT(job.plan.delay_wgrad)),
+      keys::flag("overlap.shared_experts", AT(job.plan.shared_expert_overlap)),
       keys::whole("overlap.expert_sms", AT(job.plan.expert_sms), 0, kMostSms)};
 }
 

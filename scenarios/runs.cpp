@@ -39,6 +39,14 @@ std::string name_of(const ScenarioFile& file, const Points& points) {
   return joined.empty() ? printable(std::filesystem::path(file.path).stem().string()) : joined;
 }
 
+// Says that a setting stands over what a point sets, by which the run is named.
+std::string covered_note(const Axis& axis, const std::string& key, const Setting& setting) {
+  return fmt::format(
+      "{}: {}={} stands over the axis {}, whose point sets that key: the run's name says another "
+      "value",
+      setting.where, key, setting.text(), axis.name);
+}
+
 // Returns the run at one point of each axis.
 RunSettings run_at(const ScenarioFile& file, const Points& points,
                    const std::vector<std::pair<std::string, Setting>>& sets) {
@@ -52,11 +60,11 @@ RunSettings run_at(const ScenarioFile& file, const Points& points,
   }
   for (const auto& [key, setting] : sets) {
     run.settings[key] = setting;
-    if (std::ranges::find(file.axes, key, &Axis::name) != file.axes.end())
-      run.notes.push_back(
-          fmt::format("{}: {}={} stands over the axis matrix.{}: runs that differ in it alone are "
-                      "the same, whatever their names say",
-                      setting.where, key, setting.text(), key));
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const auto named = points[i]->settings.find(key);
+      if (named != points[i]->settings.end() && named->second.text() != setting.text())
+        run.notes.push_back(covered_note(file.axes[i], key, setting));
+    }
   }
   return run;
 }

@@ -213,7 +213,11 @@ Status run_import(const ImportCommand& options) {
       options.sources, [](const ImportSource& source) { return !is_topology(source.text); });
   if (is_job && !options.partial) RETURN_IF_ERROR(check_known(plan));
   leave_out_unknown(&plan);
-  if (const auto size = size_of(plan); size.ok()) plan.size = *size;
+  if (const auto size = size_of(plan); size.ok()) {
+    plan.size = *size;
+  } else if (is_job && !options.partial) {
+    say("warning: the model cannot be simulated as it is: " + size.error().text());
+  }
   return write_plan(options, plan, links, is_job);
 }
 

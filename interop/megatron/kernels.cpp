@@ -41,6 +41,7 @@ class MegatronKernels {
     set_precision();
     set_kernels();
     set_dispatcher();
+    set_shared_experts();
     set_capacity();
     set_recompute();
     set_offload();
@@ -244,6 +245,20 @@ class MegatronKernels {
       const auto sms = args_->whole(name, 1);
       if (sms) plan_->set("overlap.expert_sms", *sms, args_->spelled(name));
     }
+  }
+
+  // Sets whether shared experts run beside the exchange to the others. Megatron-Bridge's models
+  // have that on, where a configuration does not say it.
+  void set_shared_experts() {
+    const bool bridge = style_ == MegatronStyle::Bridge;
+    const bool overlaps = args_->flag("moe_shared_expert_overlap", bridge);
+    if (overlaps || args_->flag("overlap_moe_expert_parallel_comm") ||
+        args_->whole("moe_shared_expert_intermediate_size").value_or(0) == 0 ||
+        args_->whole("expert_model_parallel_size").value_or(1) == 1)
+      return;
+    plan_->set("overlap.shared_experts", false,
+               args_->has("moe_shared_expert_overlap") ? args_->spelled("moe_shared_expert_overlap")
+                                                       : "no --moe-shared-expert-overlap");
   }
 
   // Sets how many tokens an expert takes at most, as a multiple of the mean.

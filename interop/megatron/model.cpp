@@ -153,6 +153,8 @@ class MegatronModel {
     if (style_ == MegatronStyle::Megatron && !args_->flag("moe_grouped_gemm"))
       plan_->assumed.push_back("experts are one grouped GEMM: there is no --moe-grouped-gemm");
     top_k_ = args_->whole("moe_router_topk", 1).value_or(2);
+    if (!args_->has("moe_router_topk"))
+      plan_->assumed.push_back("model.top_k = 2: Megatron-LM's, there is no --moe-router-topk");
     expert_ffn_ = args_->whole("moe_ffn_hidden_size", 1).value_or(ffn_);
     shared_ = args_->whole("moe_shared_expert_intermediate_size").value_or(0);
     moe_latent_ = args_->whole("moe_latent_size").value_or(0);

@@ -19,7 +19,6 @@ struct NotExpressedArgument {
 constexpr NotExpressedArgument kNotExpressed[] = {
     {"moe_dispatch_fwd_dtype", "bf16", "tokens are sent in 16 bits"},
     {"moe_combine_bwd_dtype", "bf16", "tokens are sent in 16 bits"},
-    {"moe_shared_expert_overlap", "False", "shared experts run before the others"},
     {"moe_paged_stash", "False", "activations of experts stay where they are"},
     {"overlap_dispatch_backward_with_experts_wgrad", "False", "weight gradients are not put off"},
     {"gradient_accumulation_fusion", "True", "gradients are added as by the fused kernel"},
@@ -91,6 +90,7 @@ constexpr NotExpressedArgument kNotExpressed[] = {
 // that reads the other one also reads these, so here they are ignored.
 constexpr std::string_view kIdle =
     "add_position_embedding cp_comm_type *lora_rank mamba_* moe_layer_freq moe_paged_stash_* "
+    "moe_router_topk moe_router_num_groups moe_router_group_topk moe_router_enable_expert_bias "
     "qk_head_dim qk_pos_emb_head_dim v_head_dim vocab_size torch_fsdp2_* tp_comm_bulk_* "
     "tp_comm_overlap_* group_query_attention num_query_groups recompute_method linear_* dsa_* "
     "exp_avg* microbatch_group* account_for* padded_* transformer_impl "
@@ -171,7 +171,10 @@ constexpr std::string_view kQuietLayers =
 
 // Routing of experts.
 constexpr std::string_view kQuietExperts =
-    "moe_enable_routing_replay moe_aux_loss* moe_z_loss* moe_router_* moe_token_drop* "
+    "moe_enable_routing_replay moe_aux_loss* moe_z_loss* moe_token_drop* "
+    "moe_router_load_balancing* moe_router_dtype moe_router_score_function "
+    "moe_router_pre_softmax moe_router_topk_scaling_factor moe_router_topk_limited_devices "
+    "moe_router_bias_update_rate moe_router_force_* moe_router_fusion moe_router_padding_* "
     "moe_input_jitter* moe_per_layer* moe_routing_trace* moe_upcycling* moe_permute* "
     "moe_grouped_gemm moe_*_num_sms* moe_hybridep* moe_*_interleave_size moe_*_dtype "
     "moe_apply_probs* moe_ncclep* moe_use_legacy* moe_extended_tp moe_single* moe_deepep* "

@@ -370,6 +370,10 @@ class HfReader {
     model_->router_topk_groups = fields_->whole({"topk_group"}).value_or(0);
     if (model_->experts > 0 && model_->top_k == 0)
       fields_->fail("num_experts_per_tok", "experts a token takes");
+    if (model_->experts > 0 && model_->top_k > model_->experts)
+      fields_->fail("num_experts_per_tok", fmt::format("at most all {} experts", model_->experts));
+    if (model_->router_groups > 1 && model_->experts % model_->router_groups != 0)
+      fields_->fail("n_group", fmt::format("a divisor of the {} experts", model_->experts));
   }
 
   // Returns the indices of layers that have experts, from a list or from a text such as "4,5,6".

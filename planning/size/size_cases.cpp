@@ -98,9 +98,9 @@ std::vector<std::string> usual_space(const Scenario& scenario, bool any_numerics
                                     "parallel.tp=1,2,4,8,16",
                                     "parallel.vpp=1,2,3,4,5,6,7,8",
                                     "overlap.tensor=off,ring",
-                                    "train.zero=0,1,3",
-                                    "parallel.cp=1,2,4,8"};
-  if (scenario.job.model.seq < kLongSequence) among.emplace_back("parallel.cp=1");
+                                    "train.zero=0,1,3"};
+  among.emplace_back(scenario.job.model.seq < kLongSequence ? "parallel.cp=1"
+                                                            : "parallel.cp=1,2,4,8");
   if (!any_numerics) return among;
   const DeviceSpec& gpu = scenario.cluster.spec.device;
   const std::string stated = scenario.job.plan.precision;

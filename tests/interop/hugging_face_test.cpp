@@ -221,6 +221,12 @@ TEST_CASE("which layers have experts follows each family's rule") {
             .at("model.pattern") == "\"dense*2 + moe + dense\"");
   CHECK(small("minimax_m2", experts + R"(, "moe_layer_freq": [0, 1, 1, 1])").at("model.pattern") ==
         "\"dense + moe*3\"");
+  const auto refused = [](const std::string& fields) {
+    return refusal("config.json", config("qwen3_moe", "\"num_experts\": 8, " + fields));
+  };
+  CHECK(refused(R"("num_experts_per_tok": 20)").find("at most all 8 experts") != std::string::npos);
+  CHECK(refused(R"("num_experts_per_tok": 2, "n_group": 3)").find("a divisor of the 8 experts") !=
+        std::string::npos);
 }
 
 TEST_CASE("windows: with use_sliding_window from max_window_layers on, and never without") {

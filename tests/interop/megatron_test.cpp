@@ -428,13 +428,26 @@ TEST_CASE("what a scenario refuses beside it is not set: the nearest is, and it 
 
 TEST_CASE("unknown flags are listed, quiet ones counted, others said to be inexpressible") {
   const ImportedPlan plan = flags(
-      "--frobnicate 7 --lr 1e-4 --moe-shared-expert-overlap "
+      "--frobnicate 7 --lr 1e-4 --moe-paged-stash --moe-router-top-k 4 "
       "--num-experts 8 --seed 5");
-  CHECK(plan.not_understood == std::vector<std::string>{"train.sh:1: --frobnicate 7"});
+  CHECK(plan.not_understood ==
+        std::vector<std::string>{"train.sh:1: --frobnicate 7", "train.sh:1: --moe-router-top-k 4"});
+  CHECK(mentions(plan.assumed, "model.top_k = 2: Megatron-LM's, there is no --moe-router-topk"));
   CHECK(std::count_if(plan.not_expressed.begin(), plan.not_expressed.end(), [](const auto& line) {
-          return line.find("--moe-shared-expert-overlap") != std::string::npos;
+          return line.find("--moe-paged-stash") != std::string::npos;
         }) == 1);
   CHECK(plan.without_effect >= 2);
+}
+
+TEST_CASE("shared experts run ahead of the others unless the script overlaps them") {
+  const std::string experts =
+      "--num-experts 8 --moe-router-topk 2 --moe-shared-expert-intermediate-size 512 "
+      "--expert-model-parallel-size 2 ";
+  CHECK(keys_of(flags(experts)).at("overlap.shared_experts") == "false");
+  CHECK(keys_of(flags(experts + "--moe-shared-expert-overlap")).count("overlap.shared_experts") ==
+        0);
+  CHECK(keys_of(flags(experts + "--overlap-moe-expert-parallel-comm"))
+            .count("overlap.shared_experts") == 0);
 }
 
 TEST_CASE("what of a layer is in CUDA graphs is imported by Megatron's names") {

@@ -30,6 +30,8 @@ pp = 2
 dp = 4
 ep = 4
 global_batch = 32
+[train]
+flash_attention = false
 [cluster]
 preset = "dgx-h100"
 )";

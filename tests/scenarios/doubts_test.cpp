@@ -71,6 +71,9 @@ TEST_CASE("a key that does nothing without another key is said to") {
            {"schedule.budget=100", "schedule.order = auto"},
            {"train.recompute_modules=mlp", "train.recompute = selective"},
            {"train.cuda_graph_scope=attn", "train.cuda_graphs = true"},
+           {"train.fp8_recipe=mxfp8", "train.precision = fp8"},
+           {"train.amax_reduction=tensor", "train.precision = fp8"},
+           {"train.fp8_attention=true", "train.precision = fp8 or nvfp4"},
            {"train.fp8_param_gather=true", "train.precision = fp8 or nvfp4"},
            {"train.reshard_after_forward=false", "train.zero = 3"},
            {"overlap.bucket_MB=5", "overlap.grad_reduce or overlap.param_gather"},
@@ -84,6 +87,75 @@ TEST_CASE("a key that does nothing without another key is said to") {
   CHECK(doubts_of(kSmall, {"train.recompute=selective", "train.recompute_modules=mlp"}).empty());
   CHECK(doubts_of(kSmall, {"schedule.order=auto", "schedule.budget=100"}).empty());
   CHECK(doubts_of(kSmall, {"overlap.bucket_MB=5", "overlap.grad_reduce=true"}).empty());
+}
+
+TEST_CASE("keys of fp8 leave a plan in 16 bits as it is") {
+  const Plan plain = load(kSmall).front().job.plan;
+  const Plan plan = load(kSmall, {"train.fp8_recipe=mxfp8", "train.fp8_attention=true",
+                                  "train.fp8_param_gather=true", "train.amax_reduction=none"})
+                        .front()
+                        .job.plan;
+  CHECK(plan.fp8_recipe == plain.fp8_recipe);
+  CHECK(plan.amax_reduction == plain.amax_reduction);
+  CHECK((!plan.fp8_attention && !plan.fp8_param_gather));
+}
+
+TEST_CASE("a layer's key of [model] that all its kinds have themselves is said to do nothing") {
+  const std::string text = kSmall + R"([model.kinds.dense]
+ffn_hidden = 4096
+[model.kinds.moe]
+experts = 8
+top_k = 2
+)";
+  const Names pattern = {"model.pattern=\"dense*2 + moe*6\"", "train.sequence_parallel=true"};
+  const auto doubts_with = [&](const std::string& set) {
+    Names sets = pattern;
+    sets.push_back(set);
+    return doubts_of(text, sets);
+  };
+  CHECK(doubts_with("model.top_k=4") ==
+        Names{"--set: model.top_k has no effect: model.kinds.moe.top_k stands over it"});
+  CHECK(doubts_with("model.ffn_hidden=2048").empty());        // moe takes it
+  CHECK(doubts_with("model.expert_ffn_hidden=512").empty());  // likewise
+}
+
+TEST_CASE("numbers in another unit than the key's are doubted") {
+  CHECK(doubt_of({"cluster.tflops=989e12"}) ==
+        "--set: found cluster.tflops = 9.89e+14, and hardware has 1 to 100000 TFLOP/s: is the unit "
+        "right?");
+  CHECK(doubt_of({"cluster.memory_GBps=3.35"}).find("50 to 100000 GB/s") != std::string::npos);
+  CHECK(doubts_of(kSmall, {"cluster.tflops=989", "cluster.memory_GBps=3350"}).empty());
+}
+
+TEST_CASE("mxfp8 is doubted on tensor cores that do not have it") {
+  const Names fp8 = {"train.precision=fp8", "train.fp8_recipe=mxfp8", "cluster.preset=dgx-h100"};
+  CHECK(doubts_of(kSmall, fp8) ==
+        Names{"--set: found train.fp8_recipe = mxfp8, which tensor cores of H100-SXM5-80GB do not "
+              "have: it is simulated as if they had"});
+  CHECK(doubts_of(kSmall, {fp8[0], fp8[1], "cluster.preset=dgx-b200"}).empty());
+}
+
+TEST_CASE(
+    "experts in CUDA graphs whose tokens must be counted, or with too much load, are doubted") {
+  const Names experts = {"model.experts=8", "model.top_k=2", "parallel.ep=2",
+                         "train.sequence_parallel=true"};
+  const auto doubts_with = [&](const Names& more) {
+    Names sets = experts;
+    sets.insert(sets.end(), more.begin(), more.end());
+    return doubts_of(kSmall, sets);
+  };
+  CHECK(doubts_with({"train.cuda_graphs=true"})
+            .front()
+            .find("--set: train.cuda_graphs with experts that take any number of tokens") == 0);
+  CHECK(doubts_with({"train.cuda_graphs=true",
+                     "train.cuda_graph_scope=\"attn, moe_router, moe_preprocess\""})
+            .empty());
+  CHECK(doubts_with(
+            {"train.cuda_graphs=true", "model.capacity_factor=1", "model.pad_to_capacity=true"})
+            .empty());
+  CHECK(doubts_with({"model.expert_imbalance=5"}) ==
+        Names{"--set: model.expert_imbalance = 5 counts as 2: of parallel.ep = 2 ranks the busiest "
+              "one gets all tokens at most"});
 }
 
 TEST_CASE("stages that pp x vpp makes uneven are a warning, but where the ends count as layers") {

@@ -241,13 +241,14 @@ name = ["B", "second"]
 
 TEST_CASE("a setting over an axis of its key is said: the names of its runs say another value") {
   const std::string text = kSmall + "[matrix]\ntrain.recompute = [\"none\", \"full\"]\n";
-  for (const Scenario& s : load(text, {"train.recompute=full", "model.layers=16"})) {
-    CHECK(s.job.plan.recompute == Recompute::Full);
-    CHECK(s.notes == Names{"--set: train.recompute=full stands over the axis "
-                           "matrix.train.recompute: runs that differ in it alone are the same, "
-                           "whatever their names say"});
-  }
-  CHECK(load(text, {"model.layers=16"}).front().notes.empty());
+  const auto runs = load(text, {"train.recompute=full", "model.layers=16"});
+  CHECK(runs[0].job.plan.recompute == Recompute::Full);
+  CHECK(runs[0].notes == Names{"--set: train.recompute=full stands over the axis train.recompute, "
+                               "whose point sets that key: the run's name says another value"});
+  CHECK(runs[1].notes.empty());  // its name says full
+  const std::string variant = kSmall + "[[variant]]\nname = \"A\"\nschedule.order = \"gpipe\"\n";
+  CHECK(load(variant, {"schedule.order=1f1b"}).front().notes.size() == 1);
+  CHECK(load(variant, {"model.layers=16"}).front().notes.empty());
 }
 
 TEST_CASE("an axis of lists gives each list to one run") {

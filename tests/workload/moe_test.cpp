@@ -370,6 +370,25 @@ TEST_CASE("all-gathered tokens come back by reduce-scatter, and are kept") {
   CHECK(activation_bytes_per_layer(mixture(), plan) - copies == static_cast<double>(all));
 }
 
+TEST_CASE("an exchange hides shared experts that run beside it, and none that run ahead") {
+  Model model = mixture();
+  model.shared_expert_ffn = 1024;
+  Plan plan = expert_plan(1, 4);
+  constexpr Nanoseconds kLong = 1'000'000'000;
+  for (const auto pass : {&StageWork::forward, &StageWork::backward}) {
+    const auto shown = [&](bool beside) {
+      plan.shared_expert_overlap = beside;
+      Workload work;
+      const StageWork stage = middle_stage(model, plan, 1, &work);
+      return makespan(stage.*pass, [](const Step&) { return kLong; }) -
+             makespan(stage.*pass, [](const Step&) { return Nanoseconds{0}; });
+    };
+    CHECK(shown(false) == 2 * kLong);
+    CHECK(shown(true) < 2 * kLong);
+    CHECK(shown(true) > kLong);
+  }
+}
+
 TEST_CASE("delayed weight gradients run beside the exchange behind their inputs'") {
   Plan plan = expert_plan(1, 4);
   Workload work;

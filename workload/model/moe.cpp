@@ -131,6 +131,7 @@ ExpertGroup expert_group(const Model& model, const Plan& plan) {
           .sms = static_cast<std::int16_t>(exchange_sms(plan)),
           .dispatcher = plan.dispatcher,
           .delays_wgrad = plan.delay_wgrad,
+          .overlaps_shared = plan.shared_expert_overlap,
           .sent_bytes = std::llround(sent_share * static_cast<double>(returned)),
           .returned_bytes = returned,
           .tensor_bytes = plan.expert_tensor() > 1 ? arriving * plan.expert_tensor() : 0};
@@ -139,9 +140,13 @@ ExpertGroup expert_group(const Model& model, const Plan& plan) {
 void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared,
                      const ExpertGroup& group, const BlockComm& comm) {
   pass->run(experts.norm);
+  if (shared && !group.overlaps_shared) products_forward(pass, *shared, comm);
+  int shared_done = pass->last();
   const int arrived = exchange(pass, group, Direction::Out);
-  if (shared) products_forward(pass, *shared, comm);
-  const int shared_done = pass->last();
+  if (group.overlaps_shared) {
+    if (shared) products_forward(pass, *shared, comm);
+    shared_done = pass->last();
+  }
   pass->follow(arrived);
   over_tensor_group(pass, CommKind::AllGather, group);
   pass->run(experts.in);
@@ -157,8 +162,9 @@ void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const 
   const auto& [input, weight, shared_input, shared_weight] = gradients;
   pass->run(input.residual);
   const int arrived = exchange(pass, group, Direction::Out);
-  if (shared_input) products_backward(pass, *shared_input, shared_weight, comm);
-  const int shared_done = pass->last();
+  if (shared_input && group.overlaps_shared)
+    products_backward(pass, *shared_input, shared_weight, comm);
+  int shared_done = pass->last();
   pass->follow(arrived);
   over_tensor_group(pass, CommKind::AllGather, group);
   pass->run(input.out);
@@ -173,6 +179,10 @@ void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const 
   if (delays_wgrad) pass->run(weight->out);
   if (delays_wgrad) pass->run(weight->in);
   pass->follow(returned);
+  if (shared_input && !group.overlaps_shared) {
+    products_backward(pass, *shared_input, shared_weight, comm);
+    shared_done = pass->last();
+  }
   pass->run(input.norm, {shared_done});
   if (weight) pass->run(weight->norm);
 }

@@ -14,6 +14,7 @@ struct ExpertGroup {
   std::int16_t sms = 0;
   Dispatcher dispatcher = Dispatcher::AllToAll;
   bool delays_wgrad = false;
+  bool overlaps_shared = true;
   // Bytes to the experts. All-to-all: what the busiest rank holds for all others, top_k copies of
   // its tokens. DeepEP and HybridEP: one copy for each destination. All-gather: the
   // tokens of all ranks.

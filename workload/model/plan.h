@@ -183,6 +183,7 @@ struct Plan {
   Dispatcher dispatcher = Dispatcher::AllToAll;
   bool fp8_dispatch = false;  // tokens go to their experts in fp8, and return in 16 bits
   bool delay_wgrad = false;   // experts' wgrad runs beside the exchange that follows their dgrad
+  bool shared_expert_overlap = true;  // shared experts run beside the exchange to the others
   Recompute recompute = Recompute::None;
   RecomputeModules recompute_modules;
   bool sequence_parallel = false;

@@ -1,0 +1,134 @@
+#include "job/idle_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "workload/model/layer_keys.h"
+#include "workload/model/model.h"
+
+namespace tandem {
+namespace {
+
+template <Mixer kMixer>
+bool has_mixer(const Scenario& s) {
+  return std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {
+    return layers.kind->mixer == kMixer;
+  });
+}
+
+// A key that does nothing unless another key has a value. It stands for all that begin with it.
+struct ConditionalKey {
+  const char* key;
+  const char* condition;
+  bool (*holds)(const Scenario&);  // or the key has the value that means nothing
+};
+
+bool has_text(const Scenario& s, const char* key, std::string_view text) {
+  const auto setting = s.settings.find(key);
+  return setting != s.settings.end() && setting->second.text() == text;
+}
+
+bool moves_gradients_or_parameters_early(const Scenario& s) {
+  return s.job.data.grad_reduce || s.job.data.param_gather;
+}
+
+constexpr ConditionalKey kConditionalKeys[] = {
+    {"model.q_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.kv_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.qk_nope_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.qk_rope_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.v_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.mamba_", "model.mixer = mamba", has_mixer<Mixer::Mamba>},
+    {"model.linear_", "model.mixer = linear", has_mixer<Mixer::Linear>},
+    {"schedule.budget", "schedule.order = auto",
+     [](const Scenario& s) { return has_text(s, "schedule.order", "auto"); }},
+    {"train.recompute_modules", "train.recompute = selective",
+     [](const Scenario& s) { return s.job.plan.recompute == Recompute::Selective; }},
+    {"train.cuda_graph_scope", "train.cuda_graphs = true",
+     [](const Scenario& s) { return s.job.plan.cuda_graphs; }},
+    {"train.fp8_recipe", "train.precision = fp8",
+     [](const Scenario& s) {
+       return s.job.plan.precision == "fp8" || has_text(s, "train.fp8_recipe", "delayed");
+     }},
+    {"train.amax_reduction", "train.precision = fp8",
+     [](const Scenario& s) {
+       return s.job.plan.precision == "fp8" || has_text(s, "train.amax_reduction", "all");
+     }},
+    {"train.fp8_attention", "train.precision = fp8 or nvfp4",
+     [](const Scenario& s) {
+       return is_quantized(s.job.plan.precision) || has_text(s, "train.fp8_attention", "false");
+     }},
+    {"train.fp8_param_gather", "train.precision = fp8 or nvfp4",
+     [](const Scenario& s) {
+       return is_quantized(s.job.plan.precision) || has_text(s, "train.fp8_param_gather", "false");
+     }},
+    {"train.reshard_after_forward", "train.zero = 3",
+     [](const Scenario& s) { return s.job.plan.zero == 3; }},
+    {"overlap.bucket_MB", "overlap.grad_reduce or overlap.param_gather",
+     moves_gradients_or_parameters_early},
+    {"overlap.data_sms", "overlap.grad_reduce or overlap.param_gather",
+     moves_gradients_or_parameters_early},
+    {"overlap.delay_wgrad", "model.experts",
+     [](const Scenario& s) { return !s.job.plan.delay_wgrad || s.job.model.is_moe(); }},
+    {"overlap.expert_sms", "model.experts", [](const Scenario& s) { return s.job.model.is_moe(); }},
+    {"costs.p2p_s", "costs.source = uniform",
+     [](const Scenario& s) { return s.costs.uniform.has_value(); }},
+    {"variability.straggler_factor", "straggler_ranks, _nodes, _stages or _share",
+     [](const Scenario& s) { return s.variability.stragglers.any(); }},
+    {"variability.slow_link_", "variability.slow_link",
+     [](const Scenario& s) { return !s.variability.slow_link.name.empty(); }}};
+
+// Keys of [model] that count for layers with experts alone.
+constexpr std::string_view kExpertKeys[] = {
+    "top_k",           "router_groups",     "router_topk_groups", "router_bias",
+    "moe_latent",      "expert_ffn_hidden", "shared_expert_ffn",  "expert_imbalance",
+    "capacity_factor", "pad_to_capacity"};
+
+// Returns the tables of kinds that all have this key of a layer, as "model.kinds.moe", so that
+// [model]'s own has no effect; empty: some kind takes [model]'s.
+std::vector<std::string> tables_instead(const Scenario& s, std::string_view word) {
+  const bool is_expert_key = std::ranges::find(kExpertKeys, word) != std::end(kExpertKeys);
+  std::vector<std::string> tables;
+  for (const LayersOfKind& layers : kinds_of(s.job.model)) {
+    if (is_expert_key && !layers.kind->is_moe()) continue;
+    const std::string table = std::string(kKindPrefix) + layers.kind->kind;
+    if (!s.settings.contains(fmt::format("{}.{}", table, word))) return {};
+    tables.push_back(table);
+  }
+  return tables;
+}
+
+void add_keys_of_kinds(const Scenario& s, std::vector<std::string>* lines) {
+  if (s.job.model.kinds.empty()) return;
+  for (const BoundKey<Model>& bound : layer_keys()) {
+    const std::string word(bound.key.last_word());
+    const std::string key = "model." + word;
+    if (!s.settings.contains(key)) continue;
+    const std::vector<std::string> tables = tables_instead(s, word);
+    if (!tables.empty())
+      lines->push_back(fmt::format("{}: {} has no effect: {}.{} stands over it", s.place_of({key}),
+                                   key, tables.front(), word));
+  }
+}
+
+void add_conditional_keys(const Scenario& s, std::vector<std::string>* lines) {
+  for (const ConditionalKey& row : kConditionalKeys) {
+    const auto set = s.places.lower_bound(row.key);
+    if (set == s.places.end() || !set->first.starts_with(row.key) || row.holds(s)) continue;
+    lines->push_back(fmt::format("{}: {} has no effect without {}", s.place_of({set->first}),
+                                 set->first, row.condition));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> idle_keys(const Scenario& scenario) {
+  std::vector<std::string> lines;
+  add_keys_of_kinds(scenario, &lines);
+  add_conditional_keys(scenario, &lines);
+  return lines;
+}
+
+}  // namespace tandem
