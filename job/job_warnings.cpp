@@ -43,6 +43,20 @@ void add_tensor_between_nodes(const Scenario& scenario, const CompiledJob& job,
                                             tp > node ? "is more than" : "does not divide", node)));
 }
 
+// Warns of groups of experts that do not lie evenly on nodes: a few cross, and all wait for them.
+void add_experts_between_nodes(const Scenario& scenario, const CompiledJob& job,
+                               std::vector<std::string>* lines) {
+  const int node = scenario.cluster.spec.gpus_per_node, ep = job.plan.ep;
+  const int group = ep * job.plan.expert_tensor();
+  if (scenario.costs.uniform || ep == 1 || group > node || node % group == 0 ||
+      job.plan.gpus() <= node)
+    return;
+  lines->push_back(fmt::format(
+      "parallel.ep = {} with {} GPUs an expert does not divide the {} GPUs of a node: some groups "
+      "of experts cross nodes, and the others wait for them",
+      ep, job.plan.expert_tensor(), node));
+}
+
 Status add_failed_links(const Scenario& scenario, const CompiledJob& job,
                         std::vector<std::string>* lines) {
   if (!scenario.variability.slow_link.fails_for_good()) return Done{};
@@ -75,6 +89,7 @@ Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const Co
   std::vector<std::string> lines = scenario.notes;
   add_stragglers(scenario, job, &lines);
   add_tensor_between_nodes(scenario, job, &lines);
+  add_experts_between_nodes(scenario, job, &lines);
   RETURN_IF_ERROR(add_failed_links(scenario, job, &lines));
   for (const std::string& doubt : doubts(scenario)) lines.push_back(doubt);
   add_table(scenario, job.program, &lines);

@@ -54,8 +54,8 @@ inline constexpr KeyRow kJobRows[] = {
      "in 16 bits, forward and backward; default false"},
     {"parallel.hsdp_shard",
      "integer: with train.zero, neighbouring GPUs of dp x cp that cut parameters among them "
-     "(HSDP), the others being replicas of those; a divisor of dp x cp, times tp a multiple of ep "
-     "x expert_tp; default all"},
+     "(HSDP); the others are replicas of these. It divides dp x cp, and tp times it is a multiple "
+     "of ep x expert_tp; default all"},
     {"parallel.zero_hpz",
      "integer: with train.zero = 3, neighbouring GPUs of dp x cp that hold a second cut of the "
      "dense parameters among them, which backwards gather (hpZ of ZeRO++); default none"},
@@ -155,9 +155,9 @@ inline constexpr KeyRow kJobRows[] = {
      "integer: what the data-parallel ranks cut among them: 0 nothing, 1 the optimizer's state "
      "(Megatron's distributed optimizer), 2 gradients too, 3 parameters too; default 0"},
     {"train.reshard_after_forward",
-     "true or false, with train.zero = 3: a layer's parameters go after its forward and are "
-     "gathered again for its backward; false: they stay until then; default true, with pp > 1 "
-     "false and no other: they stay from a stage's first microbatch to its last"},
+     "true or false, with train.zero = 3: a layer's parameters are freed after its forward and "
+     "gathered again for its backward; false: they stay until then; default true. With pp > 1 it "
+     "is always false: they stay from a stage's first microbatch to its last"},
     {"train.fp8_param_gather",
      "true or false: parameters are gathered in fp8, half the bytes; default false"},
     {"train.sequence_parallel",
@@ -172,7 +172,7 @@ inline constexpr KeyRow kJobRows[] = {
      "forward; default false: all in one behind the optimizer; with train.zero = 3 each layer's "
      "ahead of each pass, default true"},
     {"overlap.align_param_gather",
-     "true or false: all stages gather at once from the iteration's start on, or each bucket when "
+     "true or false: gathers of all stages begin with the iteration (true), or each bucket's when "
      "the one before it is used; default true"},
     {"overlap.bucket_MB",
      "number: MB of gradients a bucket; default one layer a bucket; with pp > 1 one stage, but the "

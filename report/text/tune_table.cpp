@@ -93,8 +93,9 @@ std::string counts_text(const Tuned& tuned) {
   const std::int64_t cuts_seen = c.cuts - c.cuts_memory - c.cuts_work - c.cuts_left;
   const double plans_per_s = static_cast<double>(c.enumerated) / tuned.search_s;
   std::string text = fmt::format(
-      "{} plans in {:.1f} s, {} a second on one core, of {} cuts of the model over the GPUs; of {} "
-      "more memory holds no parameters, of {} what nothing hides takes longer. Not scheduled: {} "
+      "{} plans in {:.1f} s, {} a second on one core, of {} cuts of the model over the GPUs; {} "
+      "more do not fit with their parameters alone, {} take longer by what nothing can hide. Not "
+      "scheduled: {} "
       "beyond the GPU's memory; {} by the work of their layout, {} with its bubble and transfers, "
       "{} with least data-parallel communication. Scheduled: {}, and {} orders for a bound.",
       grouped(c.enumerated), tuned.search_s, grouped(static_cast<std::int64_t>(plans_per_s)),
@@ -118,9 +119,9 @@ std::string counts_text(const Tuned& tuned) {
 
 // Compares the best plan that keeps a rule with the best that breaks it.
 std::string verdict_of(const RuleCheck& verdict) {
-  const char* among = verdict.complete ? "" : " among the likeliest";
-  if (!verdict.breaks) return fmt::format("no plan that was looked at and fits breaks it{}", among);
-  if (!verdict.keeps) return fmt::format("no plan that was looked at and fits keeps it{}", among);
+  const char* of = verdict.complete ? "no plan" : "none of the likeliest plans";
+  if (!verdict.breaks) return fmt::format("{} that fits breaks it", of);
+  if (!verdict.keeps) return fmt::format("{} that fits keeps it", of);
   const double keeps = to_seconds(verdict.keeps->iteration_ns);
   const double breaks = to_seconds(verdict.breaks->iteration_ns);
   return keeps <= breaks ? fmt::format("confirmed: {:.1f} % faster", 100 * (breaks / keeps - 1))
