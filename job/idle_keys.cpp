@@ -30,10 +30,6 @@ bool has_text(const Scenario& s, const char* key, std::string_view text) {
   return setting != s.settings.end() && setting->second.text() == text;
 }
 
-bool moves_gradients_or_parameters_early(const Scenario& s) {
-  return s.job.data.grad_reduce || s.job.data.param_gather;
-}
-
 constexpr ConditionalKey kConditionalKeys[] = {
     {"model.q_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
     {"model.kv_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
@@ -67,9 +63,7 @@ constexpr ConditionalKey kConditionalKeys[] = {
     {"train.reshard_after_forward", "train.zero = 3",
      [](const Scenario& s) { return s.job.plan.zero == 3; }},
     {"overlap.bucket_MB", "overlap.grad_reduce or overlap.param_gather",
-     moves_gradients_or_parameters_early},
-    {"overlap.data_sms", "overlap.grad_reduce or overlap.param_gather",
-     moves_gradients_or_parameters_early},
+     [](const Scenario& s) { return s.job.data.grad_reduce || s.job.data.param_gather; }},
     {"overlap.delay_wgrad", "model.experts",
      [](const Scenario& s) { return !s.job.plan.delay_wgrad || s.job.model.is_moe(); }},
     {"overlap.expert_sms", "model.experts", [](const Scenario& s) { return s.job.model.is_moe(); }},
