@@ -56,8 +56,8 @@ LogPart last_run(std::string_view text);
 // Returns whether a text has a line that a RunMeter takes.
 bool has_measurement(std::string_view text);
 
-// Turns tokens or samples a second into the time of an iteration, where batch, sequence and GPUs
-// are known.
+// Turns tokens or samples a second into the time of an iteration of the plan's batch, where batch,
+// sequence and GPUs are known. A step of the log may have several such batches.
 void complete_measured(ImportedPlan* plan);
 
 }  // namespace tandem

@@ -140,16 +140,35 @@ class TitanPlan {
           "fsdp_reshard_after_forward = always: a pipeline's parameters stay gathered");
   }
 
+  // Sets the batch. With a pipeline an iteration is one run of its schedule (a flush), in which
+  // each replica has local_batch_size sequences: torchtitan runs it once for each step of gradient
+  // accumulation, and a scenario's pipeline has one flush. Tokens a second and memory are the
+  // same. Without a pipeline all microbatches follow each other in any case.
   void set_batch(FieldReader* parallel, FieldReader* training) {
     const Whole micro = parallel->whole({"pipeline_parallel_microbatch_size"}, 1).value_or(1);
-    const Whole local = training->whole({"local_batch_size", "batch_size"}, 1).value_or(1);
+    const Whole local = training->whole({"local_batch_size", "batch_size"}, 1).value_or(8);
     const Whole global = training->whole({"global_batch_size"}, -1).value_or(-1);
+    const Whole flush = product_of({local, dp_});  // 0: unknown
+    if (pp_ > 1 && local % micro != 0)
+      parallel->fail("pipeline_parallel_microbatch_size",
+                     fmt::format("a divisor of local_batch_size = {}", local));
+    if (global >= 0 && flush > 0 && (global == 0 || global % flush != 0))
+      training->fail(
+          "global_batch_size",
+          fmt::format("a multiple of {}: local_batch_size {} x dp {}", flush, local, dp_));
     plan_->set("parallel.micro_batch", pp_ > 1 ? micro : local,
                pp_ > 1 ? "pipeline_parallel_microbatch_size" : "local_batch_size");
-    if (global > 0) {
+    if (global > 0 && pp_ == 1) {
       plan_->set("parallel.global_batch", global, "global_batch_size");
-    } else if (dp_ > 0) {
-      plan_->set("parallel.global_batch", product_of({local, dp_}), "local_batch_size x dp");
+    } else if (flush > 0) {
+      plan_->set("parallel.global_batch", flush, "local_batch_size x dp");
+      if (global > flush)
+        plan_->not_expressed.push_back(fmt::format(
+            "{}: a step's {} sequences are {} runs of the pipeline, one after the other, and an "
+            "iteration here is one run, of {}: a step takes {} times as long, but for the "
+            "optimizer's work, which it has once",
+            training->place_of("global_batch_size"), global, global / flush, flush,
+            global / flush));
     } else if (pp_ > 1) {
       plan_->not_expressed.push_back(
           fmt::format("local_batch_size = {}: the batch is not known without --gpus", local));

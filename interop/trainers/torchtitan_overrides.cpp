@@ -54,25 +54,31 @@ class TitanOverrides {
   }
 
   // Returns the overrides as a TOML file has them. Batch sizes are in sequences there, in tokens
-  // here.
+  // here. Only a pipeline takes num_pp_microbatches of them at a time.
   Result<DocumentNode> document() {
     const auto seq = whole("training.seq_len");
     const auto micro = take("training.num_tokens_per_microbatch_per_dp_rank");
     const auto step = take("training.num_tokens_per_train_step");
-    const auto passes = take("parallelism.num_pp_microbatches").value_or(1);
+    const auto microbatches = take("parallelism.num_pp_microbatches");
+    const bool has_pipeline = whole("parallelism.pipeline_parallel_degree").value_or(1) > 1;
     for (const auto& tokens : {micro, step}) {
       if (tokens && (!seq || *tokens % *seq != 0))
         return Error::at(path_, fmt::format("found {} tokens, expected a multiple of "
                                             "--training.max_context_length",
                                             *tokens));
     }
-    if (micro) {
-      set("training.local_batch_size", fmt::format("{}", product_of({*micro / *seq, passes})), 0);
-      set("parallelism.pipeline_parallel_microbatch_size", fmt::format("{}", *micro / *seq), 0);
+    states_micro_ = micro || whole("training.local_batch_size");
+    if (micro || !states_micro_) {
+      const std::int64_t sequences = micro ? *micro / *seq : 1;
+      const std::int64_t of_pass = has_pipeline ? microbatches.value_or(1) : 1;
+      set("training.local_batch_size", fmt::format("{}", product_of({sequences, of_pass})), 0);
+      set("parallelism.pipeline_parallel_microbatch_size", fmt::format("{}", sequences), 0);
     }
     if (step) set("training.global_batch_size", fmt::format("{}", *step / *seq), 0);
     return DocumentNode{sections_, 1};
   }
+  // Returns whether the overrides of document() state the size of a microbatch.
+  bool states_micro() const { return states_micro_; }
 
  private:
   DocumentNode::Map* section(std::string_view name) {
@@ -109,6 +115,7 @@ class TitanOverrides {
   std::string path_;
   DocumentNode::Map sections_;
   int line_ = 1;
+  bool states_micro_ = true;
 };
 
 }  // namespace
@@ -143,6 +150,9 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
       .path = context.path, .before = context.before, .gpus = gpus, .beside = context.beside};
   ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner));
   plan.sources = {context.path + " (torchtitan's overrides)"};
+  if (!overrides.states_micro())
+    plan.assumed.push_back(
+        "parallel.micro_batch = 1: no --training.num_tokens_per_microbatch_per_dp_rank states it");
   const DocumentNode* job = document.find("job");
   if (const DocumentNode* file = job == nullptr ? nullptr : job->find("config_file")) {
     const std::string name = file->text();

@@ -1,0 +1,115 @@
+// Plans of PyTorch's trainers (torchtitan, DeepSpeed, TrainingArguments) by the rules that the
+// trainers themselves keep.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/interop/imported.h"
+
+using namespace tandem;
+
+namespace {
+
+const std::string kLlama = R"({"model_type": "llama", "hidden_size": 1024,
+"num_hidden_layers": 32, "num_attention_heads": 16, "intermediate_size": 4096,
+"vocab_size": 32000, "tie_word_embeddings": false})";
+
+Result<ImportedPlan> read_after_llama(const std::vector<ImportSource>& files, std::int64_t gpus) {
+  std::vector<ImportSource> sources = {{"config.json", kLlama}};
+  sources.insert(sources.end(), files.begin(), files.end());
+  return import_sources(sources, {.gpus = gpus});
+}
+
+ImportedPlan after_llama(const std::vector<ImportSource>& files, std::int64_t gpus = 64) {
+  const auto plan = read_after_llama(files, gpus);
+  if (!plan.ok()) FAIL(plan.error().text());
+  return *plan;
+}
+
+std::string refused_after_llama(const ImportSource& file, std::int64_t gpus = 64) {
+  const auto plan = read_after_llama({file}, gpus);
+  return plan.ok() ? "read" : plan.error().text();
+}
+
+// 64 GPUs as 8 replicas of 2 x 4, with these lines of [parallelism] more.
+std::string titan(const std::string& batch, const std::string& lines = "",
+                  const std::string& schedule = "Interleaved1F1B") {
+  return fmt::format(
+      "[training]\nseq_len = 4096\n{}\n[parallelism]\ntensor_parallel_degree = 2\n"
+      "pipeline_parallel_degree = 4\npipeline_parallel_schedule = \"{}\"\n{}",
+      batch, schedule, lines);
+}
+
+}  // namespace
+
+// 256 sequences on 8 replicas: 16 runs of 2 microbatches each, or 2 runs of 16.
+TEST_CASE("torchtitan's steps of accumulation are runs of the pipeline, an iteration is one") {
+  const ImportedPlan few =
+      after_llama({{"a.toml", titan("local_batch_size = 2\nglobal_batch_size = 256")}});
+  CHECK(keys_of(few).at("parallel.global_batch") == "16");
+  CHECK(keys_of(few).at("parallel.micro_batch") == "1");
+  CHECK(mentions(few.not_expressed,
+                 "a.toml:4: a step's 256 sequences are 16 runs of the pipeline, one after the "
+                 "other, and an iteration here is one run, of 16: a step takes 16 times as long"));
+  const ImportedPlan many =
+      after_llama({{"a.toml", titan("local_batch_size = 16\nglobal_batch_size = 256")}});
+  CHECK(keys_of(many).at("parallel.global_batch") == "128");
+  CHECK(mentions(many.not_expressed, "are 2 runs of the pipeline"));
+  const ImportedPlan one = after_llama({{"a.toml", titan("local_batch_size = 32\n")}});
+  CHECK(keys_of(one).at("parallel.global_batch") == "256");
+  CHECK_FALSE(mentions(one.not_expressed, "runs of the pipeline"));
+  CHECK(keys_of(after_llama({{"a.toml", titan("")}})).at("parallel.global_batch") == "64");
+  // Without a pipeline microbatches follow each other.
+  const ImportedPlan flat =
+      after_llama({{"a.toml",
+                    "[training]\nlocal_batch_size = 2\nglobal_batch_size = 256\n[parallelism]\n"
+                    "tensor_parallel_degree = 2\n"}});
+  CHECK(keys_of(flat).at("parallel.global_batch") == "256");
+  CHECK(keys_of(flat).at("parallel.micro_batch") == "2");
+}
+
+// 16 sequences of 4096 tokens at 512 tokens a second on each of 64 GPUs: 2 s, of 32 s a step.
+TEST_CASE("a rate that torchtitan's log states becomes the time of the plan's own batch") {
+  std::string log;
+  for (int step = 1; step <= 8; ++step)
+    log +=
+        fmt::format("[titan] step: {}  loss: 8.0  memory: 9.0GiB(9%)  tps: 512  mfu: 9%\n", step);
+  const ImportedPlan plan = after_llama(
+      {{"a.toml", titan("local_batch_size = 2\nglobal_batch_size = 256")}, {"train.log", log}});
+  REQUIRE(plan.measured.iteration_s);
+  CHECK(*plan.measured.iteration_s == Approx(2));
+}
+
+TEST_CASE("batches that torchtitan refuses are refused") {
+  CHECK(refused_after_llama({"a.toml", titan("local_batch_size = 2\nglobal_batch_size = 100")}) ==
+        "a.toml:4: found global_batch_size = 100, expected a multiple of 16: local_batch_size 2 x "
+        "dp 8");
+  CHECK(has(refused_after_llama({"a.toml", titan("local_batch_size = 2",
+                                                 "pipeline_parallel_microbatch_size = 3\n")}),
+            "found pipeline_parallel_microbatch_size = 3, expected a divisor of local_batch_size"));
+}
+
+TEST_CASE("torchtitan's overrides count a run of the pipeline by num_pp_microbatches") {
+  const auto overrides = [](const std::string& lines) {
+    return after_llama({{"titan.sh",
+                         "A=(--training.max_context_length 4096 "
+                         "--parallelism.tensor_parallel_degree 2 " +
+                             lines + ")\n"}});
+  };
+  const std::string step = "--training.num_tokens_per_train_step 2097152 ";  // 512 sequences
+  const std::string micro = "--training.num_tokens_per_microbatch_per_dp_rank 8192 ";
+  const std::string pipeline = "--parallelism.pipeline_parallel_degree 4 ";
+  const ImportedPlan few =
+      overrides(step + micro + pipeline + "--parallelism.num_pp_microbatches 4");
+  CHECK(keys_of(few).at("parallel.global_batch") == "64");
+  CHECK(mentions(few.not_expressed, "a step's 512 sequences are 8 runs of the pipeline"));
+  const ImportedPlan many =
+      overrides(step + micro + pipeline + "--parallelism.num_pp_microbatches 32");
+  CHECK(keys_of(many).at("parallel.global_batch") == "512");
+  // torchtitan ignores num_pp_microbatches without a pipeline.
+  const Keys flat = keys_of(overrides(step + micro + "--parallelism.num_pp_microbatches 4"));
+  CHECK(flat.at("parallel.micro_batch") == "2");
+  CHECK(flat.at("parallel.global_batch") == "512");
+  CHECK(
+      mentions(overrides(step).assumed, "parallel.micro_batch = 1: no --training.num_tokens_per_"));
+}
