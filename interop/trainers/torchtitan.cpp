@@ -178,32 +178,79 @@ class TitanPlan {
   void set_schedule(FieldReader* parallel, FieldReader* training) {
     const std::string name = parallel->text({"pipeline_parallel_schedule"}).value_or("1F1B");
     const std::string csv = parallel->text({"pipeline_parallel_schedule_csv"}).value_or("");
-    const auto layers_per_stage = parallel->whole({"pipeline_parallel_layers_per_stage"}, 1);
-    const Whole first = parallel->whole({"pipeline_parallel_first_stage_less_layers"}).value_or(1);
-    const Whole last = parallel->whole({"pipeline_parallel_last_stage_less_layers"}).value_or(1);
     set_batch(parallel, training);
-    if (pp_ == 1) return;
     const auto row = std::ranges::find(kSchedules, name, &TitanSchedule::theirs);
-    if (!csv.empty()) {
+    if (pp_ == 1) {
+      set_stages(parallel, 1, true);  // its fields are read
+    } else if (!csv.empty()) {
       plan_->set("schedule.order", csv, "pipeline_parallel_schedule_csv");
+      set_stages(parallel, row == std::end(kSchedules) ? 1 : row->rank_stages, true);
     } else if (row == std::end(kSchedules)) {
       parallel->fail("pipeline_parallel_schedule",
                      "1F1B, Interleaved1F1B, GPipe or a zero-bubble one");
-      return;
     } else {
       plan_->set("schedule.order", row->ours, "pipeline_parallel_schedule");
+      set_stages(parallel, row->rank_stages, false);
     }
-    Whole rank_stages = row == std::end(kSchedules) ? 1 : row->rank_stages;
+  }
+
+  // Sets the stages and their layers. `usual`: the stages of a rank unless fields state others.
+  // `any_number`: the schedule takes one stage of a rank and several.
+  void set_stages(FieldReader* parallel, Whole usual, bool any_number) {
+    const auto layers_per_stage = parallel->whole({"pipeline_parallel_layers_per_stage"}, 1);
+    const auto points = parallel->texts({"pipeline_parallel_split_points"});
+    const Whole first = parallel->whole({"pipeline_parallel_first_stage_less_layers"}).value_or(1);
+    const Whole last = parallel->whole({"pipeline_parallel_last_stage_less_layers"}).value_or(1);
+    if (pp_ == 1) return;
+    const bool has_points = points && !points->empty();
     const Whole layers = context_.before.whole_of("model.layers").value_or(0);
-    if (layers_per_stage && layers > 0) {
-      // Embedding and head count as `first` and `last` layers. The sum, divided by pp x layers of a
-      // stage and rounded up, is the stages of a rank.
-      rank_stages = (layers + first + last - 1) / product_of({pp_, *layers_per_stage}) + 1;
-    } else if (rank_stages > 1) {
-      plan_->assumed.push_back(fmt::format("parallel.vpp = {}: as torchtitan has it", rank_stages));
+    Whole stages = product_of({pp_, usual});
+    std::string_view stated;  // the field that states the stages
+    if (has_points) {
+      stages = static_cast<Whole>(points->size()) + 1;
+      stated = "pipeline_parallel_split_points";
+    } else if (layers_per_stage && layers > 0) {
+      // Embedding and head count as `first` and `last` layers.
+      stages = (layers + first + last - 1) / *layers_per_stage + 1;
+      stated = "pipeline_parallel_layers_per_stage";
     }
+    const Whole rank_stages = stages / pp_;
+    if (stages % pp_ != 0 || (!any_number && (rank_stages > 1) != (usual > 1)))
+      return parallel->fail(
+          stated,
+          fmt::format("{} on each of {} ranks: these are {} stages",
+                      usual > 1 ? "equally many stages, from 2 on," : "one stage", pp_, stages));
+    if (stated.empty() && rank_stages > 1)
+      plan_->assumed.push_back(fmt::format("parallel.vpp = {}: as torchtitan has it", rank_stages));
     if (rank_stages > 1) plan_->set("parallel.vpp", rank_stages, "stages a rank of the schedule");
-    set_layers(layers, first, last, product_of({pp_, rank_stages}));
+    if (has_points) {
+      set_split_layers(*points, layers, parallel);
+    } else {
+      set_layers(layers, first, last, stages);
+    }
+  }
+
+  // Sets the layers of each stage by the layers that begin the stages behind the first: "layers.8".
+  void set_split_layers(const std::vector<std::string>& points, Whole layers,
+                        FieldReader* parallel) {
+    std::vector<Whole> list;
+    Whole begin = 0;
+    for (const std::string& point : points) {
+      const auto layer = point.starts_with("layers.")
+                             ? whole_number(plain_scalar(point.substr(7), 0))
+                             : std::nullopt;
+      if (!layer || *layer < begin || (layers > 0 && *layer > layers))
+        return parallel->fail("pipeline_parallel_split_points",
+                              "layers of the model in order, as layers.8");
+      list.push_back(*layer - begin);
+      begin = *layer;
+    }
+    list.push_back(layers - begin);
+    if (layers > 0)
+      plan_->set("parallel.layers_per_stage", list, "pipeline_parallel_split_points");
+    else
+      plan_->not_expressed.push_back(
+          "pipeline_parallel_split_points: import the model's config.json before");
   }
 
   // Sets the layers of each stage. Embedding and head count as `first` and `last` layers of the
@@ -251,6 +298,14 @@ class TitanPlan {
   void set_recompute(FieldReader* memory) {
     const std::string mode = memory->text({"mode"}).value_or("selective");
     if (mode == "full") plan_->set("train.recompute", "full", "activation_checkpoint.mode");
+    const double budget = memory->number({"memory_budget"}).value_or(0.5);
+    if (mode == "memory_budget" || mode == "memory-budget")
+      plan_->not_expressed.push_back(
+          fmt::format("{}: activation_checkpoint.mode = memory_budget ({:g}): the compiler chooses "
+                      "what is recomputed, here nothing is: train.recompute says",
+                      memory->place_of("mode"), budget));
+    else if (mode != "selective" && mode != "full" && mode != "none")
+      memory->fail("mode", "none, selective, full or memory_budget");
     if (mode != "selective") return;
     plan_->set("train.recompute", "selective", "activation_checkpoint.mode");
     plan_->not_expressed.push_back(fmt::format(
@@ -318,7 +373,7 @@ class TitanPlan {
                       {"steps", "max_norm", "dataset*", "seed", "deterministic", "gc_*", "*_path",
                        "data_*", "selective_*", "per_op_*", "early_stop", "print_*", "tokenizer*",
                        "disable_loss_parallel", "disable_cuda_graphs", "mixed_precision*",
-                       "*_split_points", "enable_compiled_autograd", "context_parallel_*"}) ||
+                       "enable_compiled_autograd", "context_parallel_*", "*_memory_budget_*"}) ||
           (flag != nullptr && !*flag)) {
         ++plan_->without_effect;
       } else {

@@ -113,3 +113,48 @@ TEST_CASE("torchtitan's overrides count a run of the pipeline by num_pp_microbat
   CHECK(
       mentions(overrides(step).assumed, "parallel.micro_batch = 1: no --training.num_tokens_per_"));
 }
+
+TEST_CASE("torchtitan's stages are those that its fields state, or refused") {
+  const auto cut = [](const std::string& field, const char* schedule = "Interleaved1F1B") {
+    return titan("local_batch_size = 8", field + "\n", schedule);
+  };
+  const std::string points = "pipeline_parallel_split_points = [\"layers.3\", \"layers.9\", ";
+  const Keys split =
+      keys_of(after_llama({{"a.toml", cut(points + "\"layers.20\"]", "1F1B")}}), "parallel.");
+  CHECK(split.at("parallel.layers_per_stage") == "[3, 6, 11, 12]");
+  CHECK(split.count("parallel.vpp") == 0);
+  const std::string more = "\"layers.12\", \"layers.16\", \"layers.20\", \"layers.24\", ";
+  const Keys looped = keys_of(after_llama({{"a.toml", cut(points + more + "\"layers.28\"]")}}));
+  CHECK(looped.at("parallel.vpp") == "2");
+  CHECK(looped.at("parallel.layers_per_stage") == "[3, 6, 3, 4, 4, 4, 4, 4]");
+  CHECK(has(refused_after_llama({"a.toml", cut(points + "\"layers.5\"]", "1F1B")}),
+            "expected layers of the model in order, as layers.8"));
+  CHECK(has(refused_after_llama({"a.toml", cut(points + "\"layers.20\"]")}),
+            "expected equally many stages, from 2 on, on each of 4 ranks: these are 4 stages"));
+  // 32 layers, embedding and head: 17 stages of 2.
+  CHECK(refused_after_llama({"a.toml", cut("pipeline_parallel_layers_per_stage = 2")}) ==
+        "a.toml:8: found pipeline_parallel_layers_per_stage = 2, expected equally many stages, "
+        "from 2 on, on each of 4 ranks: these are 17 stages");
+  CHECK(has(refused_after_llama({"a.toml", cut("pipeline_parallel_layers_per_stage = 5", "1F1B")}),
+            "expected one stage on each of 4 ranks: these are 7 stages"));
+  CHECK(keys_of(after_llama({{"a.toml", cut("pipeline_parallel_layers_per_stage = 3")}}))
+            .at("parallel.vpp") == "3");
+}
+
+TEST_CASE("torchtitan's memory budget is said not to be expressed, and modes are known ones") {
+  const auto with_mode = [](const char* mode) {
+    return fmt::format("[activation_checkpoint]\nmode = \"{}\"\n[parallelism]\n", mode);
+  };
+  const ImportedPlan budget = after_llama({{"a.toml", with_mode("memory_budget")}});
+  CHECK(
+      mentions(budget.not_expressed, "a.toml:2: activation_checkpoint.mode = memory_budget (0.5)"));
+  CHECK(keys_of(budget).count("train.recompute") == 0);
+  CHECK(mentions(after_llama({{"a.sh",
+                               "A=(--parallelism.tensor_parallel_degree 2 "
+                               "activation-checkpoint:memory-budget "
+                               "--activation-checkpoint.memory-budget 0.3)\n"}})
+                     .not_expressed,
+                 "memory_budget (0.3)"));
+  CHECK(refused_after_llama({"a.toml", with_mode("some")}) ==
+        "a.toml:2: found mode = some, expected none, selective, full or memory_budget");
+}
