@@ -33,6 +33,40 @@ constexpr std::string_view kQuietSections =
     "job profiling metrics lr_scheduler checkpoint compile validation comm fault_tolerance "
     "experimental debug memory_estimation eval";
 
+// A field as torchtitan had it until March 2025, its value that changes nothing, and what it is
+// now.
+struct OldField {
+  std::string_view section, field, usual, now;
+};
+constexpr OldField kOldFields[] = {
+    {"experimental", "pipeline_parallel_degree", "1",
+     "parallelism.pipeline_parallel_degree and pipeline_parallel_microbatch_size"},
+    {"experimental", "context_parallel_degree", "1", "parallelism.context_parallel_degree"},
+    {"experimental", "enable_async_tensor_parallel", "false",
+     "parallelism.enable_async_tensor_parallel"},
+    {"training", "tensor_parallel_degree", "1", "parallelism.tensor_parallel_degree"},
+    {"training", "data_parallel_degree", "-1", "parallelism.data_parallel_shard_degree"},
+    {"training", "data_parallel_shard_degree", "-1", "parallelism.data_parallel_shard_degree"},
+    {"training", "data_parallel_replicate_degree", "1",
+     "parallelism.data_parallel_replicate_degree"},
+    {"training", "data_parallel_type", "fsdp", "parallelism.data_parallel_replicate_degree"},
+    {"training", "fsdp_reshard_after_forward", "default", "parallelism.fsdp_reshard_after_forward"},
+    {"float8", "enable_float8_linear", "false", "model.converters = [\"float8\"]"}};
+
+// Checks that no field stands where only old releases have it, which this reader passes over.
+Status check_old_fields(const DocumentNode& document, const std::string& path) {
+  for (const OldField& old : kOldFields) {
+    const DocumentNode* section = document.find(old.section);
+    const DocumentNode* value = section == nullptr ? nullptr : section->find(old.field);
+    if (value == nullptr || value->text() == old.usual) continue;
+    return Error::at(fmt::format("{}:{}", path, value->line),
+                     fmt::format("found {}.{} = {}, as torchtitan had it until March 2025, "
+                                 "expected {}",
+                                 old.section, old.field, value->text(), old.now));
+  }
+  return Done{};
+}
+
 class TitanPlan {
  public:
   TitanPlan(const DocumentNode& document, const ImportContext& context, ImportedPlan* plan)
@@ -56,7 +90,7 @@ class TitanPlan {
     set_training(&training);
     set_recompute(&memory);
     set_model(&model);
-    note_eager();
+    note_eager(training.flag({"compile"}).value_or(false));
     if (const std::string name = optimizer.text({"name"}).value_or("AdamW");
         name != "AdamW" && name != "Adam")
       plan_->not_expressed.push_back(fmt::format("optimizer.name = {}: taken as Adam", name));
@@ -354,11 +388,12 @@ class TitanPlan {
   }
 
   // Notes that the run is not compiled, torchtitan's default, while a compiled one is simulated.
-  void note_eager() {
+  // `compiles`: training.compile, until mid-2025.
+  void note_eager(bool compiles) {
     const DocumentNode* table = document_.find("compile");
     const DocumentNode* enable = table == nullptr ? nullptr : table->find("enable");
     const auto* on = enable == nullptr ? nullptr : std::get_if<bool>(&enable->value);
-    if (on != nullptr && *on) return;
+    if (compiles || (on != nullptr && *on)) return;
     plan_->not_expressed.push_back(fmt::format(
         "compile.enable = false{}: a compiled model is simulated; uncompiled, a layer of Llama 8B "
         "took 10 % longer on an H100 and held 10 % more",
@@ -414,6 +449,7 @@ bool is_torchtitan(const DocumentNode& document) {
 Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context) {
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (torchtitan TOML)");
+  RETURN_IF_ERROR(check_old_fields(document, context.path));
   RETURN_IF_ERROR(TitanPlan(document, context, &plan).read());
   place_keys(document, context.path, &plan);
   return plan;

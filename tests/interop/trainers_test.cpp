@@ -158,3 +158,27 @@ TEST_CASE("torchtitan's memory budget is said not to be expressed, and modes are
   CHECK(refused_after_llama({"a.toml", with_mode("some")}) ==
         "a.toml:2: found mode = some, expected none, selective, full or memory_budget");
 }
+
+TEST_CASE(
+    "fields where torchtitan had them before [parallelism] are refused, unless they are off") {
+  const auto old = [](const std::string& training, const std::string& rest) {
+    return "[job]\n[training]\nbatch_size = 8\n" + training + rest;
+  };
+  CHECK(refused_after_llama({"a.toml", old("data_parallel_shard_degree = -1\n",
+                                           "[experimental]\ncontext_parallel_degree = 2\n")}) ==
+        "a.toml:6: found experimental.context_parallel_degree = 2, as torchtitan had it until "
+        "March 2025, expected parallelism.context_parallel_degree");
+  CHECK(has(
+      refused_after_llama({"a.toml", old("", "[experimental]\npipeline_parallel_degree = 4\n")}),
+      "expected parallelism.pipeline_parallel_degree"));
+  CHECK(has(refused_after_llama({"a.toml", old("tensor_parallel_degree = 8\n", "")}),
+            "a.toml:4: found training.tensor_parallel_degree = 8"));
+  CHECK(has(refused_after_llama({"a.toml", old("", "[float8]\nenable_float8_linear = true\n")}),
+            "expected model.converters = [\"float8\"]"));
+  CHECK(refused_after_llama(
+            {"a.toml", old("data_parallel_shard_degree = -1\ntensor_parallel_degree = 1\n",
+                           "[experimental]\npipeline_parallel_degree = 1\n")}) == "read");
+  const ImportedPlan compiled = after_llama({{"a.toml", old("compile = true\n", "")}});
+  CHECK_FALSE(mentions(compiled.not_expressed, "compile.enable = false"));
+  CHECK(compiled.not_understood.empty());
+}
