@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "interop/document/fields.h"
 #include "interop/plan/places.h"
@@ -48,6 +49,19 @@ bool is_off_in_zero(const DocumentNode& value, std::string_view name, Whole stag
   if (const auto* whole = std::get_if<Whole>(&value.value)) return *whole <= 1;
   const DocumentNode* device = value.find("device");
   return device != nullptr && device->text() != "cpu" && device->text() != "nvme";
+}
+
+// Checks that no map has a field twice, as DeepSpeed does when it reads the file.
+Status check_unique(const DocumentNode& node, const std::string& path) {
+  if (node.map() == nullptr) return Done{};
+  std::set<std::string_view> names;
+  for (const DocumentField& field : *node.map()) {
+    if (!names.insert(field.key).second)
+      return Error::at(fmt::format("{}:{}", path, field.value.line),
+                       fmt::format("found {} a second time, expected it once", field.key));
+    RETURN_IF_ERROR(check_unique(field.value, path));
+  }
+  return Done{};
 }
 
 // A field that is "auto", which Hugging Face's trainer fills in: "bf16.enabled", and its line.
@@ -165,6 +179,8 @@ class DeepSpeedPlan {
                matches_any(stated_before, {"bf16", "fp8", "nvfp4"});
     is_fp16_ = enabled("fp16") || autocast_fp16 || stated_before == "fp16";
     const bool is_half = is_bf16_ || is_fp16_;
+    if (enabled("fp16") && (enabled("bf16") || enabled("bfloat16")))
+      top_.fail("fp16", "bf16 or fp16 enabled, not both");
     if (is_half)
       std::erase_if(plan_->open, [](const OpenKey& key) { return key.key == "train.precision"; });
     if (!is_precision_open_ || (is_half && stated_before.empty()))
@@ -237,6 +253,7 @@ class DeepSpeedPlan {
     if (global) global = *global / autotp_;
     const Whole dp = context_.data_parallel(*plan_);
     const Whole passes = product_of({dp, steps.value_or(1)});
+    if (global && dp > 0) check_batch(*global, micro, steps, dp);
     if (!micro && global && dp > 0 && *global / passes > 0) micro = *global / passes;
     if (!global && micro && dp > 0) global = product_of({*micro, passes});
     if (micro) plan_->set("parallel.micro_batch", *micro, "train_micro_batch_size_per_gpu");
@@ -249,6 +266,20 @@ class DeepSpeedPlan {
       plan_->not_expressed.push_back(fmt::format(
           "gradient_accumulation_steps = {}: the batch is not known without --gpus", *steps));
     }
+  }
+
+  // Checks that the batch of all replicas is micro-batch x accumulation steps x dp, as DeepSpeed
+  // does (deepspeed/runtime/config.py, _batch_assertion). A size that is not stated may have any
+  // value. Elastic training sets its own sizes.
+  void check_batch(Whole global, std::optional<Whole> micro, std::optional<Whole> steps, Whole dp) {
+    const Whole known = product_of({micro.value_or(1), steps.value_or(1), dp, autotp_});
+    const bool all_known = micro && steps;
+    if (top_.has("elasticity")) return;
+    if (all_known ? global * autotp_ != known : global * autotp_ % known != 0)
+      top_.fail("train_batch_size",
+                fmt::format("{}{}: micro-batch {} x accumulation steps {} x {} ranks",
+                            all_known ? "" : "a multiple of ", known, micro.value_or(1),
+                            steps.value_or(1), product_of({dp, autotp_})));
   }
 
   // Sets a key from a field, in which 1 and -1 mean none. `is_used`: DeepSpeed reads the field in
@@ -343,6 +374,7 @@ bool is_deepspeed(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context) {
+  RETURN_IF_ERROR(check_unique(document, context.path));
   std::vector<AutoField> autos;
   const DocumentNode stated = without_autos(document, "", &autos);
   ImportedPlan plan;

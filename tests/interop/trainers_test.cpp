@@ -182,3 +182,39 @@ TEST_CASE(
   CHECK_FALSE(mentions(compiled.not_expressed, "compile.enable = false"));
   CHECK(compiled.not_understood.empty());
 }
+
+// 64 GPUs, or 16 replicas of 4 tensor ranks.
+TEST_CASE("DeepSpeed's batch is micro-batch x accumulation steps x ranks, or refused") {
+  const auto why = [](const std::string& fields) {
+    return refused_after_llama(
+        {"ds.json", "{\"zero_optimization\": {\"stage\": 1},\n" + fields + "}"});
+  };
+  const std::string micro = "\"train_micro_batch_size_per_gpu\": 2";
+  const std::string steps = ", \"gradient_accumulation_steps\": 8";
+  CHECK(why("\"train_batch_size\": 512, " + micro + steps) ==
+        "ds.json:2: found train_batch_size = 512, expected 1024: micro-batch 2 x accumulation "
+        "steps 8 x 64 ranks");
+  CHECK(why("\"train_batch_size\": 1024, " + micro + steps) == "read");
+  CHECK(why("\"train_batch_size\": 1024, " + micro) == "read");
+  CHECK(has(why("\"train_batch_size\": 192, " + micro),
+            "found train_batch_size = 192, expected a multiple of 128"));
+  CHECK(has(why("\"train_batch_size\": 32" + steps), "expected a multiple of 512"));
+  const std::string tensor = ", \"tensor_parallel\": {\"autotp_size\": 4}";
+  CHECK(why("\"train_batch_size\": 1024, " + micro + steps + tensor) == "read");
+  CHECK(has(why("\"train_batch_size\": 256, " + micro + steps + tensor), "expected 1024"));
+}
+
+TEST_CASE("DeepSpeed's file with both 16-bit types, or with a field twice, is refused") {
+  CHECK(has(refused_after_llama({"ds.json", R"({"zero_optimization": {"stage": 1},
+"bf16": {"enabled": true},
+"fp16": {"enabled": true}})"}),
+            "ds.json:3: found fp16 = {enabled: true}, expected bf16 or fp16 enabled, not both"));
+  CHECK(refused_after_llama({"ds.json", R"({"zero_optimization": {"stage": 1},
+"bf16": {"enabled": true},
+"fp16": {"enabled": false}})"}) == "read");
+  CHECK(refused_after_llama({"ds.json", R"({"zero_optimization": {"stage": 1},
+"zero_optimization": {"stage": 3}})"}) ==
+        "ds.json:2: found zero_optimization a second time, expected it once");
+  CHECK(refused_after_llama({"ds.json", R"({"zero_optimization": {"stage": 1,
+"stage": 3}})"}) == "ds.json:2: found stage a second time, expected it once");
+}
