@@ -39,6 +39,12 @@ bool is_off(const DocumentNode& node) {
   return node.is_null() || (flag && !*flag) || whole_number(node) == 0;
 }
 
+// Returns whether a map has the field as true.
+bool has_true(const DocumentNode& map, std::string_view name) {
+  const DocumentNode* field = map.find(name);
+  return field != nullptr && field->text() == "true";
+}
+
 class TrainingArguments {
  public:
   TrainingArguments(const DocumentNode& document, const ImportContext& context)
@@ -113,9 +119,18 @@ class TrainingArguments {
                        : fsdp.find("shard_grad_op") != std::string::npos ? 2
                                                                          : 0;
     if (zero > 0) plan_.set("train.zero", zero, "fsdp");
-    if (fields_.node({"fsdp_config"}) != nullptr)
-      plan_.not_expressed.push_back(fields_.place_of("fsdp_config") +
-                                    ": fsdp_config: FSDP is as train.zero says");
+    const DocumentNode* config = fields_.node({"fsdp_config"});
+    if (config == nullptr) return;
+    const bool recomputes = !fsdp.empty() && (has_true(*config, "activation_checkpointing") ||
+                                              has_true(*config, "fsdp_activation_checkpointing"));
+    if (recomputes && fields_.flag({"gradient_checkpointing"}).value_or(false))
+      fields_.fail("gradient_checkpointing", "false beside fsdp_config's activation_checkpointing");
+    if (recomputes) plan_.set("train.recompute", "full", "fsdp_config, activation_checkpointing");
+    plan_.not_expressed.push_back(fmt::format(
+        "{}: fsdp_config = {}: {}", fields_.place_of("fsdp_config"), config->text(),
+        config->map() == nullptr ? "this file is not read: train.zero and train.recompute say"
+        : recomputes             ? "beyond its recomputation, FSDP is as train.zero says"
+                                 : "FSDP is as train.zero says"));
   }
 
   // Sets the parallel sizes, which trainers on Megatron-LM have, such as LLaMA-Factory's

@@ -218,3 +218,21 @@ TEST_CASE("DeepSpeed's file with both 16-bit types, or with a field twice, is re
   CHECK(refused_after_llama({"ds.json", R"({"zero_optimization": {"stage": 1,
 "stage": 3}})"}) == "ds.json:2: found stage a second time, expected it once");
 }
+
+TEST_CASE("activation_checkpointing of an fsdp_config recomputes every layer") {
+  const auto arguments = [](const std::string& lines) {
+    return after_llama({{"args.yaml", "per_device_train_batch_size: 2\nbf16: true\n" + lines}}, 8);
+  };
+  const ImportedPlan on =
+      arguments("fsdp: full_shard auto_wrap\nfsdp_config:\n  activation_checkpointing: true\n");
+  CHECK(keys_of(on).at("train.recompute") == "\"full\"");
+  CHECK(keys_of(arguments("fsdp: full_shard\nfsdp_config: {fsdp_activation_checkpointing: true}\n"))
+            .at("train.recompute") == "\"full\"");
+  CHECK(keys_of(arguments("fsdp: full_shard\nfsdp_config: {activation_checkpointing: false}\n"))
+            .count("train.recompute") == 0);
+  // Without `fsdp` nothing of fsdp_config is in force.
+  CHECK(keys_of(arguments("fsdp_config: {activation_checkpointing: true}\n"))
+            .count("train.recompute") == 0);
+  CHECK(mentions(arguments("fsdp: full_shard\nfsdp_config: fsdp.json\n").not_expressed,
+                 "fsdp_config = fsdp.json"));
+}
