@@ -289,6 +289,14 @@ bool MegatronArguments::has_any(std::string_view prefix) const {
                              [&](const auto& field) { return field.first.starts_with(prefix); });
 }
 
+std::vector<std::string> MegatronArguments::names(std::string_view prefix) const {
+  std::vector<std::string> found;
+  for (const auto& [name, argument] : arguments_) {
+    if (name.starts_with(prefix)) found.push_back(name);
+  }
+  return found;
+}
+
 std::optional<std::int64_t> MegatronArguments::whole(std::string_view name, std::int64_t least) {
   const Argument* argument = take(name);
   if (argument == nullptr) return std::nullopt;

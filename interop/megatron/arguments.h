@@ -54,6 +54,7 @@ class MegatronArguments {
 
   bool has(std::string_view name) const;
   bool has_any(std::string_view prefix) const;  // a field whose name begins with `prefix`
+  std::vector<std::string> names(std::string_view prefix) const;  // of these fields
   // Returns the name as the file writes it, "--num-layers" or "num_layers"; else "default of
   // --num-layers".
   std::string spelled(std::string_view name) const;

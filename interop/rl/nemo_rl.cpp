@@ -19,7 +19,7 @@ constexpr std::string_view kNemoRlQuiet =
     "value_loss_fn.* async_rl.* policy.refit_* grpo.* ppo.* dpo.* sft.* rm.* distillation.* "
     "loss_fn.* reward_penalties.* reward_model* "
     "checkpointing.* logger.* env.* data.* data_plane.* cluster.* teacher.* teachers.* value.* "
-    "defaults config policy.model_name policy.tokenizer* policy.hf_config_overrides.* "
+    "defaults config policy.model_name policy.tokenizer* "
     "policy.generation* policy.logprob_* policy.offload_optimizer_for_logprob policy.scheduler* "
     "policy.optimizer* policy.max_grad_norm policy.make_sequence_length* policy.draft.* "
     "policy.reward_model_cfg.* policy.*.env_vars* policy.*.lora_cfg.* policy.*.peft.* "
@@ -49,6 +49,7 @@ class NemoRlPlan {
     }
     if (!megatron && !settings_->flag("policy.dtensor_cfg.enabled", true))
       settings_->fail("policy.dtensor_cfg.enabled", "true, or policy.megatron_cfg.enabled");
+    check_model_overrides("policy.hf_config_overrides.", context_, settings_);
     set_gpus();
     const auto mtp = settings_->whole("policy.megatron_cfg.mtp_num_layers").value_or(0);
     RETURN_IF_ERROR(settings_->status());

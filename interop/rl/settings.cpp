@@ -10,6 +10,20 @@
 #include "interop/megatron/yaml_text.h"
 
 namespace tandem {
+namespace {
+
+// Fields of config.json that change neither time nor memory.
+constexpr std::string_view kQuietModelFields =
+    "attn_implementation max_position_embeddings rope_* *dropout* use_cache initializer_range "
+    "*_token_id *dtype *aux_loss* output_* moe_config.* num_nextn_predict_layers ";
+
+std::string lowered(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace
 
 void add_document(const DocumentNode& map, const std::string& path, const std::string& prefix,
                   MegatronArguments* to) {
@@ -72,9 +86,7 @@ void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
   for (const SettingNote& row : rows) {
     for (const std::string& part : split(row.names, " ")) {
       const std::string name = std::string(prefix) + part;
-      std::string value = settings->text(name).value_or(std::string(row.usual));
-      std::ranges::transform(value, value.begin(),
-                             [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      const std::string value = lowered(settings->text(name).value_or(std::string(row.usual)));
       if (value != row.usual)
         plan->not_expressed.push_back(
             fmt::format("{}: {} = {}: {}", settings->place_of(name), name, value, row.what));
@@ -86,6 +98,25 @@ void note_model(std::string_view setting, MegatronArguments* settings, ImportedP
   if (const auto model = settings->text(setting))
     plan->assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
                                         settings->place_of(setting), *model));
+}
+
+void check_model_overrides(const std::string& prefix, const ImportContext& context,
+                           MegatronArguments* settings) {
+  for (const std::string& name : settings->names(prefix)) {
+    std::string field = name.substr(prefix.size());
+    if (field.starts_with("model_config.")) field.erase(0, field.find('.') + 1);
+    const std::string value = lowered(settings->text(name).value_or("none"));
+    if (matches_word(field, kQuietModelFields)) continue;
+    const bool is_stated = std::ranges::any_of(context.beside, [&](const ImportSource& source) {
+      const auto document = parse_json(source.text, source.path);
+      const DocumentNode* stated = document.ok() ? document->find(field) : nullptr;
+      return stated != nullptr && lowered(written_value(*stated)) == value;
+    });
+    if (!is_stated)
+      settings->fail(name, fmt::format("the same {} in the model's config.json, which is read as "
+                                       "it is: write it there",
+                                       field));
+  }
 }
 
 void assume_longest(std::int64_t seq, ImportedPlan* plan) {

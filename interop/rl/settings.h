@@ -46,6 +46,11 @@ void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
 // Notes the model that a setting names: its config.json has to be given too.
 void note_model(std::string_view setting, MegatronArguments* settings, ImportedPlan* plan);
 
+// Checks that the settings under `prefix`, which the trainer writes over the model's config.json,
+// are the values of the given config.json, as the model is read from there.
+void check_model_overrides(const std::string& prefix, const ImportContext& context,
+                           MegatronArguments* settings);
+
 // Notes that every sequence is taken as `seq` tokens long, the longest that is allowed.
 void assume_longest(std::int64_t seq, ImportedPlan* plan);
 

@@ -31,7 +31,7 @@ constexpr std::string_view kQuiet =
     "*.policy_loss.* *.tau_* *.profiler.* *.shuffle *.data_loader_seed *.rollout_n "
     "*.ppo_infer_* *.router_replay.* *.checkpoint.* *.qat.* *.freeze_* *.use_torch_compile "
     "*.use_rollout_log_probs *.load_weight *.infer_* *.recompute_old* *model.path "
-    "*model.*_path *model.trust_* *model.external* *model.custom* *model.override_config.* "
+    "*model.*_path *model.trust_* *model.external* *model.custom* "
     "*model.use_shm *model.lora* *model.target_* *model.exclude_* *model.fused_kernel_options.* "
     "*model.tiled_mlp.* *model.mtp.* *model.use_remove* *model.hf_config* *.wrap_policy.* "
     "*.use_orig* *.seed *.full_determinism *.forward_* *.pad_* *.strategy "
@@ -103,6 +103,7 @@ class VerlPlan {
   Result<ImportedPlan> read() {
     const std::string engine = engine_of();
     check_adapters();
+    check_model_overrides(model_prefix_ + "override_config.", context_, settings_);
     RETURN_IF_ERROR(settings_->status());
     set_gpus();
     note_settings(model_prefix_, kModelNotes, settings_, &plan_);

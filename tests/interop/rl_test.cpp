@@ -91,6 +91,30 @@ TEST_CASE("verl's actor on FSDP cuts all, unless its settings say less") {
   CHECK(less.count("train.recompute") == 0);
 }
 
+TEST_CASE("sizes that a trainer writes over config.json are those of the given one, or refused") {
+  const auto why = [](const std::string& name, const std::string& text) {
+    const auto plan = import_sources({{"config.json", kConfig}, {name, text}});
+    return plan.ok() ? "read" : plan.error().text();
+  };
+  const std::string model = " +actor_rollout_ref.model.override_config.";
+  CHECK(why("run.sh", kVerl + model + "num_hidden_layers=8\n") ==
+        "run.sh:7: found actor_rollout_ref.model.override_config.num_hidden_layers 8, expected "
+        "the same num_hidden_layers in the model's config.json, which is read as it is: write it "
+        "there");
+  CHECK(why("run.sh", kVerl + model + "num_hidden_layers=16" + model +
+                          "attn_implementation=eager\n") == "read");
+  CHECK(why("run.sh", kVerl + model + "model_config.tie_word_embeddings=False\n") == "read");
+  CHECK(has(why("run.sh", kVerl + model + "model_config.vocab_size=64000\n"),
+            "override_config.model_config.vocab_size 64000, expected the same vocab_size"));
+  CHECK(mentions(
+      with_model({{"run.sh", kVerl + model + "num_hidden_layers=$UNSET\n"}}).not_understood,
+      "num_hidden_layers"));
+  const std::string policy = "policy:\n  dtensor_cfg: {enabled: true}\n  hf_config_overrides:\n";
+  CHECK(why("rl.yaml", policy + "    rope_scaling: {factor: 4}\n") == "read");
+  CHECK(has(why("rl.yaml", policy + "    num_hidden_layers: 8\n"),
+            "rl.yaml:4: found policy.hf_config_overrides.num_hidden_layers 8"));
+}
+
 TEST_CASE("verl's YAML is read as its overrides are, references too") {
   const ImportedPlan plan = with_model({{"verl.yaml", R"(
 data: {train_batch_size: 16, max_prompt_length: 512, max_response_length: 1536}
