@@ -50,22 +50,26 @@ std::string megatron_text(PlanKeys* keys) {
 std::string yaml_value(const std::string& value) {
   if (value == "True") return "true";
   if (value == "False") return "false";
+  if (value == "None") return "null";
+  if (value.starts_with("[") || value.starts_with("{")) return value;  // is YAML already
   if (value.find_first_of("|*()[]{},# ") != std::string::npos) return "'" + value + "'";
   return value;
 }
 
 // The sections of Megatron-Bridge's configuration and their fields; "model" has all others. Some
 // fields are in both ddp and comm_overlap: comm_overlap replaces ddp's value, but is read with a
-// distributed optimizer only.
+// distributed optimizer only. A recipe may have no object of a section, but None or a name: then
+// `target` is the class of the object to make.
 struct BridgeSection {
-  std::string_view name, fields;
+  std::string_view name, fields, target = {};
 };
 constexpr BridgeSection kBridgeFields[] = {
     {"model", ""},
     {"train", "micro_batch_size global_batch_size"},
     {"optimizer",
-     "optimizer use_precision_aware_optimizer exp_avg_dtype exp_avg_sq_dtype muon_tp_mode "
-     "optimizer_cpu_offload optimizer_offload_fraction use_distributed_optimizer"},
+     "optimizer use_precision_aware_optimizer exp_avg_dtype exp_avg_sq_dtype main_grads_dtype "
+     "main_params_dtype muon_tp_mode optimizer_cpu_offload optimizer_offload_fraction "
+     "use_distributed_optimizer"},
     {"ddp",
      "use_distributed_optimizer use_megatron_fsdp data_parallel_sharding_strategy "
      "num_distributed_optimizer_instances overlap_grad_reduce overlap_param_gather "
@@ -73,11 +77,58 @@ constexpr BridgeSection kBridgeFields[] = {
     {"checkpoint", "ckpt_format"},
     {"rng", "te_rng_tracker"},
     {"mixed_precision",
-     "grad_reduce_in_fp32 bf16 fp16 fp8 fp8_recipe fp8_param_gather fp8_dot_product_attention fp4 "
-     "fp4_param_gather reuse_grad_buf_for_mxfp8_param_ag"},
+     "grad_reduce_in_fp32 bf16 fp16 params_dtype pipeline_dtype fp8 fp8_recipe fp8_param_gather "
+     "fp8_dot_product_attention fp4 fp4_param_gather reuse_grad_buf_for_mxfp8_param_ag "
+     "first_last_layers_bf16",
+     "megatron.bridge.training.mixed_precision.MixedPrecisionConfig"},
     {"comm_overlap",
      "overlap_grad_reduce overlap_param_gather align_param_gather bucket_size tp_comm_overlap "
-     "overlap_p2p_comm overlap_moe_expert_parallel_comm delay_wgrad_compute"}};
+     "tp_comm_overlap_cfg overlap_p2p_comm batch_p2p_comm overlap_moe_expert_parallel_comm "
+     "delay_wgrad_compute",
+     "megatron.bridge.training.comm_overlap.CommOverlapConfig"}};
+
+// Values of a plan that states no other. They are written, as a recipe may have others.
+constexpr std::pair<std::string_view, std::string_view> kBridgeUsual[] = {
+    {"context_parallel_size", "1"},
+    {"expert_model_parallel_size", "1"},
+    {"expert_tensor_parallel_size", "None"},
+    {"sequence_parallel", "False"},
+    {"virtual_pipeline_model_parallel_size", "None"},
+    {"microbatch_group_size_per_vp_stage", "None"},
+    {"pipeline_model_parallel_layout", "None"},
+    {"num_layers_in_first_pipeline_stage", "None"},
+    {"num_layers_in_last_pipeline_stage", "None"},
+    {"account_for_embedding_in_pipeline_split", "False"},
+    {"account_for_loss_in_pipeline_split", "False"},
+    {"recompute_granularity", "None"},
+    {"recompute_method", "None"},
+    {"recompute_num_layers", "None"},
+    {"recompute_modules", "None"},
+    {"fine_grained_activation_offloading", "False"},
+    {"cpu_offloading", "False"},
+    {"cuda_graph_impl", "none"},
+    {"cuda_graph_scope", "None"},
+    {"optimizer_cpu_offload", "False"},
+    {"use_precision_aware_optimizer", "False"},
+    {"exp_avg_dtype", "fp32"},
+    {"exp_avg_sq_dtype", "fp32"},
+    {"main_grads_dtype", "fp32"},
+    {"main_params_dtype", "fp32"},
+    {"use_megatron_fsdp", "False"},
+    {"num_distributed_optimizer_instances", "1"},
+    {"ckpt_format", "torch_dist"},
+    {"bf16", "False"},
+    {"fp16", "False"},
+    {"fp8", "None"},
+    {"fp8_param_gather", "False"},
+    {"fp8_dot_product_attention", "False"},
+    {"fp4", "None"},
+    {"fp4_param_gather", "False"},
+    {"reuse_grad_buf_for_mxfp8_param_ag", "False"},
+    {"first_last_layers_bf16", "False"},
+    {"tp_comm_overlap_cfg", "None"},
+    {"overlap_moe_expert_parallel_comm", "False"},
+    {"delay_wgrad_compute", "False"}};
 
 bool has_field(const BridgeSection& section, std::string_view field) {
   if (section.name != "model") return matches_word(field, section.fields);
@@ -92,11 +143,10 @@ struct BridgeName {
 constexpr BridgeName kBridgeNames[] = {{"ddp_bucket_size", "bucket_size", ""},
                                        {"bias_gelu_fusion", "bias_activation_fusion", ""},
                                        {"bias_swiglu_fusion", "bias_activation_fusion", ""},
-                                       {"no_persist_layer_norm", "persist_layer_norm", "False"},
-                                       {"grad_reduce_in_bf16", "grad_reduce_in_fp32", "False"}};
+                                       {"no_persist_layer_norm", "persist_layer_norm", "False"}};
 
 bool is_list(std::string_view field) {
-  return field == "recompute_modules" || field == "offload_modules";
+  return matches_word(field, "recompute_modules offload_modules cuda_graph_modules");
 }
 
 // Writes words as a list of YAML: "[core_attn, mlp]".
@@ -116,15 +166,27 @@ std::string nemo_text(PlanKeys* keys) {
     }
     if (is_list(name)) value = yaml_list(value);
   }
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(fields, name, &MegatronField::first) != fields.end();
+  };
+  const char* const type = has("bf16") ? "bfloat16" : has("fp16") ? "float16" : "float32";
+  for (const char* const name : {"params_dtype", "pipeline_dtype"})
+    fields.emplace_back(name, fmt::format("{{_target_: torch.{}, _call_: false}}", type));
+  for (const auto& [name, value] : kBridgeUsual) {
+    if (!has(name)) fields.emplace_back(name, value);
+  }
   std::string text;
   if (keys->gpus() > 0) text += fmt::format("# for {} GPUs\n", keys->gpus());
   for (const BridgeSection& section : kBridgeFields) {
     std::string lines;
     for (const auto& [name, value] : fields) {
       if (!has_field(section, name)) continue;
-      lines += fmt::format("  {}: {}\n", name, value.starts_with('[') ? value : yaml_value(value));
+      lines += fmt::format("  {}: {}\n", name, yaml_value(value));
     }
-    if (!lines.empty()) text += fmt::format("{}:\n{}", section.name, lines);
+    if (lines.empty()) continue;
+    text += fmt::format("{}:\n", section.name);
+    if (!section.target.empty()) text += fmt::format("  _target_: {}\n", section.target);
+    text += lines;
   }
   return text;
 }

@@ -114,11 +114,11 @@ class FieldWriter {
     const bool runs = matches_word(order, vpp_ > 1 ? "interleaved" : "1f1b none");
     if (!runs && pp_ > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
     const bool overlaps = keys_->flag("overlap.p2p", vpp_ > 1);
-    if (vpp_ > 1) {
-      if (!overlaps || bridge_) add("overlap_p2p_comm", word(overlaps));
-    } else if (overlaps && pp_ > 1) {
+    const bool runs_beside = overlaps && vpp_ > 1;
+    if (bridge_ || (vpp_ > 1 && !overlaps)) add("overlap_p2p_comm", word(runs_beside));
+    if (bridge_) add("batch_p2p_comm", word(pp_ > 1 && !runs_beside));
+    if (overlaps && vpp_ == 1 && pp_ > 1)
       keys_->leave("overlap.p2p", "only virtual stages overlap transfers");
-    }
     if (keys_->flag("overlap.batch_p2p", false) == overlaps && pp_ > 1 &&
         keys_->has("overlap.batch_p2p"))
       keys_->leave("overlap.batch_p2p", "transfers are batched where they do not overlap");
@@ -127,15 +127,14 @@ class FieldWriter {
   }
 
   // Writes the layers of each stage if they are uneven, else the number of virtual stages.
+  // Megatron-Bridge wants that number with a layout, too: it knows by it whether transfers overlap.
   void write_layout() {
     std::string layout = keys_->text("parallel.layout");
     const std::vector<int> layers = keys_->stage_layers();
     if (layout.empty() || layout == "auto" || layout == "even") layout = uneven_layout(layers);
-    if (!layout.empty()) {
-      add("pipeline_model_parallel_layout", layout);
-    } else if (vpp_ > 1) {
+    if (!layout.empty()) add("pipeline_model_parallel_layout", layout);
+    if (vpp_ > 1 && (layout.empty() || bridge_))
       add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp_));
-    }
   }
 
   // Returns the layout of these layers per stage; empty: they are even. They also are if embedding
@@ -187,11 +186,16 @@ class FieldWriter {
       keys_->leave("train.precision", "Megatron-Bridge trains in bf16 or fp16");
     if (precision_ == "nvfp4") add("fp4", "e2m1");
     if (precision_ == "fp8") write_fp8();
-    const std::string gradients = keys_->text("train.gradient_dtype");
-    if (gradients == "bf16") add("grad_reduce_in_bf16", "True");
-    if (gradients == "fp32" && precision_ == "fp16")
+    const bool is_fp16 = precision_ == "fp16";
+    const std::string gradients = keys_->text("train.gradient_dtype", is_fp16 ? "fp16" : "fp32");
+    if (bridge_) {
+      add("grad_reduce_in_fp32", word(gradients == "fp32"));
+    } else if (gradients == "bf16") {
+      add("grad_reduce_in_bf16", "True");
+    } else if (gradients == "fp32" && is_fp16) {
       add("accumulate_allreduce_grads_in_fp32", "True");
-    if (gradients == "fp16" && precision_ != "fp16")
+    }
+    if (gradients == "fp16" && !is_fp16)
       keys_->leave("train.gradient_dtype", "gradients are fp32 or bf16");
   }
 
@@ -352,8 +356,9 @@ class FieldWriter {
       return keys_->leave("train.cuda_graphs", "no layer is a graph that is recomputed whole");
     if (has("offload_modules") || has("cpu_offloading_num_layers"))
       return keys_->leave("train.cuda_graphs", "without offloaded activations only");
-    add("cuda_graph_impl", "local");
-    if (!scope.empty()) add("cuda_graph_scope", scope);
+    // Megatron-Bridge's "local" graphs are those of whole iterations.
+    add("cuda_graph_impl", bridge_ ? "transformer_engine" : "local");
+    if (bridge_ || !scope.empty()) add(bridge_ ? "cuda_graph_modules" : "cuda_graph_scope", scope);
     if (bridge_) add("te_rng_tracker", "True");
   }
 
@@ -409,7 +414,8 @@ class FieldWriter {
     const bool aligned = keys_->flag("overlap.align_param_gather", true);
     if (reduces || bridge_) add("overlap_grad_reduce", word(reduces));
     if (gathers || bridge_) add("overlap_param_gather", word(gathers));
-    if (gathers && !aligned && vpp_ > 1) add("align_param_gather", "False");
+    if (bridge_ || (gathers && !aligned && vpp_ > 1))
+      add("align_param_gather", word(gathers && aligned && vpp_ > 1));
     if (gathers && aligned && vpp_ <= 1 && keys_->has("overlap.align_param_gather"))
       keys_->leave("overlap.align_param_gather", "forced off without virtual stages");
   }

@@ -174,6 +174,9 @@ class MegatronPlan {
                           : segments.size() > 1 && pp_ > 1 ? set_segments(segments)
                                                            : set_virtual_stages(layers);
     if (!is_valid) return;
+    const std::string_view name = "virtual_pipeline_model_parallel_size";
+    if (args_->whole(name, 1).value_or(vpp_) != vpp_)
+      args_->fail(name, fmt::format("{}, as the stages have it", vpp_));
     args_->whole("num_layers_per_virtual_pipeline_stage");  // marks it as understood
     if (!layout && !plan_->has("parallel.layers_per_stage")) set_layers_per_stage(layers);
     set_transfers();
@@ -218,8 +221,7 @@ class MegatronPlan {
     return true;
   }
 
-  // Sets the layers of each stage from a hybrid model's pattern. Returns false if ranks would have
-  // different numbers of stages.
+  // Sets the layers of each stage from a hybrid's pattern. False: some rank would have more stages.
   bool set_segments(const std::vector<Whole>& segments) {
     if (static_cast<Whole>(segments.size()) % pp_ != 0) {
       args_->fail("hybrid_layer_pattern", fmt::format("bars for a multiple of {} stages", pp_));
@@ -231,8 +233,7 @@ class MegatronPlan {
     return true;
   }
 
-  // Sets the virtual stages of each rank from their number or from the layers of each. Returns
-  // false if the layers cannot be split so.
+  // Sets a rank's virtual stages from their number or their layers. False: the layers do not split.
   bool set_virtual_stages(Whole layers) {
     for (const char* name :
          {"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"}) {
@@ -399,8 +400,7 @@ class MegatronPlan {
                fmt::format("{} parameters of {} bytes", parameters, gradient_bytes_));
   }
 
-  // Sets how tensor-parallel communication overlaps with each GEMM, by Transformer Engine's
-  // defaults. A flag may switch it off for some GEMMs.
+  // Sets each GEMM's overlap by Transformer Engine's defaults. Flags may switch some off.
   void set_tensor_overlap() {
     if (!args_->flag("tp_comm_overlap") || tp_ == 1) return;
     const std::string from = args_->spelled("tp_comm_overlap");

@@ -103,7 +103,7 @@ constexpr std::string_view kIdle =
 constexpr std::string_view kQuietOptimizer =
     "calculate_per_token_loss *lr lr_* *_lr_* adam_* lion_* muon_* sgd_* adaptive_* "
     "*weight_decay* apply_wd_to_qk_layernorm clip_grad loss_scale* initial_loss_scale "
-    "min_loss_scale hysteresis decoupled* use_layer_wise* main_* params_dtype "
+    "min_loss_scale hysteresis decoupled* use_layer_wise* main_* params_dtype pipeline_dtype "
     "optimizer_offload* spiky*";
 
 // Initial weights, seeds and regularization.

@@ -19,7 +19,7 @@ struct Fields : std::map<std::string, std::string> {
 };
 
 // Reads a text that was emitted for this framework. Fields in sections have both names: "ddp.x" and
-// "x".
+// "x"; of those that are null only the first.
 Fields fields_of(const std::string& framework, const std::string& text);
 
 struct EmitRule {

@@ -389,6 +389,39 @@ TEST_CASE("Megatron-Bridge has names of its own, and shards need the data-parall
   CHECK(text.find("# not expressed: parallel.hsdp_shard = 8: ") != std::string::npos);
 }
 
+// 61 layers on 8 stages: seven of 8, one of 5. Bridge's recipes have a name as mixed precision, and
+// no communication overlap; cp, vpp and recompute of their own.
+TEST_CASE("Megatron-Bridge is told objects, a layout's stages, and what a recipe may have set") {
+  const std::string text = emitted("nemo", {{"parallel.tp", "1"},
+                                            {"parallel.pp", "4"},
+                                            {"parallel.vpp", "2"},
+                                            {"parallel.micro_batch", "1"},
+                                            {"parallel.global_batch", "64"},
+                                            {"schedule.order", "interleaved"},
+                                            {"overlap.p2p", "true"},
+                                            {"model.layers", "61"},
+                                            {"cluster.gpus", "64"}});
+  INFO(text);
+  for (const char* line :
+       {"mixed_precision:\n  _target_: "
+        "megatron.bridge.training.mixed_precision.MixedPrecisionConfig",
+        "comm_overlap:\n  _target_: megatron.bridge.training.comm_overlap.CommOverlapConfig",
+        "  params_dtype: {_target_: torch.bfloat16, _call_: false}", "  context_parallel_size: 1",
+        "  pipeline_model_parallel_layout: 'Et*8|(t*8|)*6t*5L'",
+        "  virtual_pipeline_model_parallel_size: 2", "  overlap_p2p_comm: true",
+        "  batch_p2p_comm: false", "  recompute_granularity: null", "  cuda_graph_impl: none"})
+    CHECK(has(text, std::string(line) + "\n"));
+  CHECK_FALSE(has(text, "rng:"));  // a section without fields would replace the recipe's by null
+  CHECK(effective(back("nemo", text, 64), "parallel.vpp") == "2");
+  std::string other = text;
+  other.replace(other.find("parallel_size: 2"), 16, "parallel_size: 3");
+  CHECK(has(refusal("run_config.yaml", other), "2, as the stages have it"));
+  const std::string alone = emitted("nemo", {{"parallel.pp", "4"}, {"train.cuda_graphs", "true"}});
+  CHECK(has(alone, "  virtual_pipeline_model_parallel_size: null\n"));
+  CHECK(has(alone, "  batch_p2p_comm: true\n"));
+  CHECK(has(alone, "  cuda_graph_impl: transformer_engine\n  cuda_graph_modules: []\n"));
+}
+
 TEST_CASE("what a format cannot say is said in a comment") {
   const PlanSettings plan = {{"parallel.tp", "4"},      {"parallel.pp", "2"},
                              {"schedule.order", "zbv"}, {"parallel.layers_per_stage", "[7, 9]"},

@@ -58,7 +58,7 @@ void add_yaml(const std::string& line, std::vector<std::string>* path, Fields* f
   path->push_back(key);
   if (value.empty()) return;
   (*fields)[name + key] = plain(value);
-  (*fields)[key] = plain(value);
+  if (plain(value) != "null") (*fields)[key] = plain(value);
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ bool fsdp(F f) { return f.on("use_megatron_fsdp"); }
 bool sharded(F f) { return f.on("use_distributed_optimizer") || fsdp(f); }
 std::string granularity(F f) { return f.text("recompute_granularity"); }
 bool expert_overlap(F f) { return f.on("overlap_moe_expert_parallel_comm"); }
+bool graphs(F f) { return f.text("cuda_graph_impl", "none") != "none"; }
 
 // The modules of selective recompute; the core of attention where none are stated.
 bool repeats(F f, std::string_view module) {
@@ -181,6 +182,10 @@ constexpr std::string_view kBridgeConfig =
     "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/training/config.py";
 constexpr std::string_view kBridgeModel =
     "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/models/gpt_provider.py";
+constexpr std::string_view kBridgeOverrides =
+    "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/training/utils/omegaconf_utils.py";
+constexpr std::string_view kBridgeOverlap =
+    "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/training/comm_overlap.py";
 constexpr std::string_view kChatLearn = "alibaba/ChatLearn chatlearn/configs/megatron_config.py";
 
 const EmitRule kRules[] = {
@@ -333,8 +338,7 @@ const EmitRule kRules[] = {
               f.text("optimizer.use_distributed_optimizer");
      },
      "optimizer.use_distributed_optimizer=False"},
-    {"nemo", "the overlap section repeats what data parallelism says",
-     "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/training/comm_overlap.py", "569",
+    {"nemo", "the overlap section repeats what data parallelism says", kBridgeOverlap, "569",
      [](F f) {
        for (const std::string name : {"overlap_grad_reduce", "overlap_param_gather"}) {
          if (f.text("comm_overlap." + name) != f.text("ddp." + name)) return false;
@@ -343,8 +347,57 @@ const EmitRule kRules[] = {
      },
      "comm_overlap.overlap_grad_reduce=False"},
     {"nemo", "graphs want Transformer Engine's random numbers", kBridgeModel, "235",
-     [](F f) { return !f.contains("cuda_graph_impl") || f.on("rng.te_rng_tracker"); },
-     "cuda_graph_impl=local"},
+     [](F f) { return !graphs(f) || f.on("rng.te_rng_tracker"); }, "cuda_graph_impl=local"},
+    {"nemo", "graphs are Transformer Engine's, as local ones are of whole iterations",
+     "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/utils/cuda_graph.py", "148",
+     [](F f) { return f.text("cuda_graph_impl") != "local"; }, "cuda_graph_impl=local"},
+    {"nemo", "sections are objects where a recipe has a name or None", kBridgeOverrides, "479",
+     [](F f) {
+       return f.text("mixed_precision._target_").ends_with(".MixedPrecisionConfig") &&
+              f.text("comm_overlap._target_").ends_with(".CommOverlapConfig");
+     },
+     "comm_overlap._target_="},
+    {"nemo", "an object has no map in place of another object", kBridgeOverlap, "628",
+     [](F f) { return f.text("comm_overlap.tp_comm_overlap_cfg") == "null"; },
+     "comm_overlap.tp_comm_overlap_cfg="},
+    {"nemo", "parameters and transfers have a type",
+     "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/training/mixed_precision.py", "148",
+     [](F f) {
+       const char* const type = f.on("bf16") ? "torch.bfloat16," : "torch.float";
+       return f.text("mixed_precision.params_dtype").find(type) != std::string::npos &&
+              f.text("mixed_precision.pipeline_dtype").find(type) != std::string::npos;
+     },
+     "mixed_precision.params_dtype="},
+    {"nemo", "what a recipe may have set is replaced", kBridgeOverrides, "148",
+     [](F f) {
+       return std::ranges::all_of(
+           std::initializer_list<const char*>{
+               "model.context_parallel_size", "model.expert_model_parallel_size",
+               "model.expert_tensor_parallel_size", "model.sequence_parallel",
+               "model.virtual_pipeline_model_parallel_size", "model.pipeline_model_parallel_layout",
+               "model.account_for_loss_in_pipeline_split", "model.recompute_granularity",
+               "model.recompute_method", "model.recompute_num_layers", "model.recompute_modules",
+               "model.cuda_graph_impl", "mixed_precision.fp8", "mixed_precision.fp4",
+               "comm_overlap.overlap_moe_expert_parallel_comm", "ddp.use_megatron_fsdp"},
+           [&](const char* name) { return f.contains(name); });
+     },
+     "model.context_parallel_size="},
+    {"nemo", "transfers overlap or are batched, by the stated number of stages",
+     "NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py", "1086",
+     [](F f) {
+       const bool several = pp(f) > 1 && stated_vpp(f) > 1;  // a layout does not count
+       const auto flag = [&](const char* name, bool usual) {
+         return f.contains(name) ? f.on(name) : usual;
+       };
+       return !flag("comm_overlap.overlap_p2p_comm", several) ||
+              !flag("comm_overlap.batch_p2p_comm", pp(f) > 1 && !several);
+     },
+     "virtual_pipeline_model_parallel_size= comm_overlap.batch_p2p_comm="},
+    {"nemo", "a layout's stages are those that are stated", kConfig, "2280",
+     [](F f) {
+       return layout(f).empty() || stated_vpp(f) == 0 || stated_vpp(f) * pp(f) == layout_stages(f);
+     },
+     "pipeline_model_parallel_layout=Et*8|t*8|t*8|t*8L"},
     {kAll, "an offloaded optimizer is precision-aware", kArguments, "1885",
      [](F f) { return !f.on("optimizer_cpu_offload") || f.on("use_precision_aware_optimizer"); },
      "optimizer_cpu_offload=True use_precision_aware_optimizer="},
@@ -418,7 +471,7 @@ const EmitRule kRules[] = {
      "cpu_offloading_num_layers=2"},
     {"megatron nemo", "graphs have nothing offloaded", kConfig, "2800",
      [](F f) {
-       return !f.contains("cuda_graph_impl") ||
+       return !graphs(f) ||
               (!f.contains("cpu_offloading_num_layers") && !f.contains("offload_modules"));
      },
      "cuda_graph_impl=local cpu_offloading_num_layers=2"},
@@ -450,7 +503,7 @@ const EmitRule kRules[] = {
      "fp8=hybrid fp8_format=hybrid fp8_recipe=delayed recompute_granularity=selective "
      "recompute_modules=layernorm"},
     {kAll, "layers are not both graphs and recomputed whole", kConfig, "2855",
-     [](F f) { return !f.contains("cuda_graph_impl") || granularity(f) != "full"; },
+     [](F f) { return !graphs(f) || granularity(f) != "full"; },
      "cuda_graph_impl=local recompute_granularity=full"},
     {kAll, "overlapped experts want virtual stages in a pipeline", kConfig, "3007",
      [](F f) { return !expert_overlap(f) || pp(f) == 1 || vpp(f) > 1; },
