@@ -198,7 +198,8 @@ constexpr std::string_view kChatLearnTrainer =
     "pipeline_model_parallel_layout sequence_parallel bf16 recompute_granularity recompute_method "
     "recompute_num_layers recompute_modules use_distributed_optimizer";
 constexpr std::string_view kChatLearnModel =
-    "moe_token_dispatcher_type attention_backend cross_entropy_loss_fusion bias_swiglu_fusion "
+    "moe_grouped_gemm moe_token_dispatcher_type attention_backend cross_entropy_loss_fusion "
+    "bias_swiglu_fusion "
     "overlap_p2p_comm overlap_moe_expert_parallel_comm";
 
 std::string chatlearn_text(PlanKeys* keys) {

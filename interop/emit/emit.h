@@ -11,7 +11,8 @@
 namespace tandem {
 
 // Values by scenario key, texts without quotes: "parallel.tp" -> "8". cluster.gpus is the number of
-// the job's GPUs. model.layers, model.seq and cluster.gpus_per_node may be missing.
+// the job's GPUs. model.layers, model.seq and cluster.gpus_per_node may be missing; so may
+// model.experts of a dense model.
 using PlanSettings = std::map<std::string, std::string>;
 
 // A setting that is no scenario key: the layers of a hybrid model in the letters of Megatron-LM's

@@ -63,7 +63,7 @@ class FieldWriter {
     write_attention();
     write_gathered();
     write_optimizer();
-    write_dispatcher();
+    write_experts();
     write_recompute();
     write_offload();
     write_offloaded_layers();
@@ -259,7 +259,10 @@ class FieldWriter {
       add("reuse_grad_buf_for_mxfp8_param_ag", "True");
   }
 
-  void write_dispatcher() {
+  // Writes that experts are one grouped GEMM, as they are simulated, and how tokens reach them.
+  void write_experts() {
+    if (has_experts_) add("moe_grouped_gemm", "True");
+    if (ep_ == 1 && bridge_ && has_experts_) add("moe_token_dispatcher_type", "alltoall");
     if (ep_ == 1) return;
     const bool flex = dispatcher_ == "deepep" || dispatcher_ == "hybridep";
     add("moe_token_dispatcher_type", flex ? "flex" : dispatcher_);
@@ -482,6 +485,7 @@ class FieldWriter {
   std::string recompute_ = keys_->text("train.recompute", "none");
   std::string dispatcher_ = keys_->text("parallel.dispatcher", "alltoall");
   std::string optimizer_offload_ = keys_->text("train.optimizer_offload");
+  bool has_experts_ = keys_->whole("model.experts", 0) > 0;
   bool has_muon_ = keys_->text("train.optimizer", "adam") == "muon";
   std::vector<MegatronField> fields_;
 };

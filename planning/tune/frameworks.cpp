@@ -388,6 +388,9 @@ std::map<std::string, std::string> facts_for_flags(const Scenario& scenario) {
       {"cluster.gpus", number_word(scenario.cluster.gpus)},
       {"cluster.gpus_per_node", number_word(scenario.cluster.spec.gpus_per_node)},
       {"parallel.global_batch", number_word(job.plan.global_batch)}};
+  int experts = job.model.experts;
+  for (const Model& kind : job.model.kinds) experts = std::max(experts, kind.experts);
+  if (job.model.is_moe()) facts["model.experts"] = number_word(experts);
   if (is_hybrid(job.model)) facts["hybrid_layers"] = hybrid_letters(job.model);
   return facts;
 }

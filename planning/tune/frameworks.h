@@ -48,7 +48,7 @@ std::string broken_rule(const Framework& framework, const Scenario& base,
                         const Candidate& candidate);
 
 // Returns the settings of the scenario that emit_plan() needs beside a plan's: the model's layers
-// and their letters, the sequence, the GPUs of the job and of a node, the batch.
+// and their letters, the experts, the sequence, the GPUs of the job and of a node, the batch.
 std::map<std::string, std::string> facts_for_flags(const Scenario& scenario);
 
 }  // namespace tandem

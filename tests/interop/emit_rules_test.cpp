@@ -200,6 +200,7 @@ PlanSettings good_plan(const std::string& framework) {
                        {"train.sequence_parallel", "true"},
                        {"train.zero", "1"},
                        {"model.layers", "32"},
+                       {"model.experts", "8"},
                        {"model.seq", "8192"},
                        {"cluster.gpus", "64"},
                        {"cluster.gpus_per_node", "8"}};

@@ -422,6 +422,14 @@ TEST_CASE("Megatron-Bridge is told objects, a layout's stages, and what a recipe
   CHECK(has(alone, "  cuda_graph_impl: transformer_engine\n  cuda_graph_modules: []\n"));
 }
 
+TEST_CASE("experts are told to be one grouped GEMM, as they are simulated") {
+  const PlanSettings plan = {{"parallel.ep", "2"}, {"model.experts", "8"}, {"cluster.gpus", "8"}};
+  CHECK(has(emitted("megatron", plan), "    --moe-grouped-gemm\n"));
+  CHECK(has(emitted("nemo", plan), "  moe_grouped_gemm: true\n"));
+  CHECK(has(emitted("chatlearn", plan), "      moe_grouped_gemm: true\n"));
+  CHECK_FALSE(has(emitted("megatron", {{"cluster.gpus", "8"}}), "grouped"));
+}
+
 TEST_CASE("what a format cannot say is said in a comment") {
   const PlanSettings plan = {{"parallel.tp", "4"},      {"parallel.pp", "2"},
                              {"schedule.order", "zbv"}, {"parallel.layers_per_stage", "[7, 9]"},

@@ -158,6 +158,7 @@ bool has_chatlearn_field(const std::string& name) {
       "models.policy_trainer.recompute_num_layers models.policy_trainer.recompute_modules "
       "models.policy_trainer.use_distributed_optimizer "
       "models.policy_trainer.gradient_accumulation_fusion "
+      "models.policy_trainer.megatron_model_cfg.moe_grouped_gemm "
       "models.policy_trainer.megatron_model_cfg.moe_token_dispatcher_type "
       "models.policy_trainer.megatron_model_cfg.attention_backend "
       "models.policy_trainer.megatron_model_cfg.cross_entropy_loss_fusion "
@@ -526,6 +527,14 @@ const EmitRule kRules[] = {
     {kAll, "weight gradients are delayed beside overlapped experts only", kConfig, "3075",
      [](F f) { return !f.on("delay_wgrad_compute") || expert_overlap(f); },
      "delay_wgrad_compute=True overlap_moe_expert_parallel_comm="},
+    {kAll, "moe_act is recomputed with grouped GEMMs only", kConfig, "1964",
+     [](F f) {
+       return granularity(f) != "selective" || !repeats(f, "moe_act") || f.on("moe_grouped_gemm");
+     },
+     "recompute_granularity=selective recompute_modules=moe_act moe_grouped_gemm="},
+    {kAll, "experts are one grouped GEMM, which is off unless it is stated", kConfig, "850",
+     [](F f) { return f.num("script.experts", 0) == 0 || f.on("moe_grouped_gemm"); },
+     "moe_grouped_gemm="},
     {kAll, "DeepEP and HybridEP are flexible dispatchers", kConfig, "1744, 1754",
      [](F f) {
        return !f.contains("moe_flex_dispatcher_backend") ||
