@@ -33,6 +33,7 @@ constexpr std::string_view kLayerLayout =
     "Megatron-LM, core/transformer/pipeline_parallel_layer_layout.py";
 constexpr std::string_view kTransformerConfig =
     "Megatron-LM, core/transformer/transformer_config.py";
+constexpr std::string_view kGraphConfig = "Megatron-LM, core/transformer/cuda_graph_config.py";
 constexpr std::string_view kSchedules = "Megatron-LM, core/pipeline_parallel/schedules.py";
 constexpr std::string_view kParallelConfig = "Megatron-LM, core/model_parallel_config.py";
 constexpr std::string_view kScales = "Transformer Engine's recipes: rowwise is torchao's";
@@ -158,6 +159,16 @@ bool overlaps_experts(Base b, Tried t) {
           plan.precision != "fp32" && b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model));
 }
 
+// Whether no CUDA graph holds experts that take varying numbers of tokens. A graph without a scope
+// holds whole layers.
+bool graphs_fixed_sizes(Base b, Tried) {
+  const Plan& plan = b.job.plan;
+  const auto varies = [](const Model& model) { return model.is_moe() && !model.pad_to_capacity; };
+  return !plan.cuda_graphs || !plan.cuda_graph_modules.moe ||
+         !(b.job.model.kinds.empty() ? varies(b.job.model)
+                                     : std::ranges::any_of(b.job.model.kinds, varies));
+}
+
 // Whether Megatron-LM recomputes the plan's modules in this precision.
 bool can_recompute_modules(Base b, Tried t) {
   const Plan plan = plan_of(b, t);
@@ -207,6 +218,9 @@ constexpr FrameworkRule kMegatronRules[] = {
      [](Base b, Tried t) {
        return !b.job.plan.cuda_graphs || t.layout.recompute != Recompute::Full;
      }},
+    {"train.cuda_graphs of experts: padded to model.capacity_factor, or a train.cuda_graph_scope "
+     "without moe",
+     kGraphConfig, OfLayout, graphs_fixed_sizes},
     {"overlap.expert with all-to-all in 16 bits and without recomputed experts", kTransformerConfig,
      OfLayout, overlaps_experts},
     {"moe_act and layernorm are not recomputed with delayed fp8 scales", kTransformerConfig,

@@ -414,6 +414,22 @@ Space::Counted Space::counted(const Scenario& base) const {
   return found;
 }
 
+std::vector<std::string_view> Space::rules_that_empty(const Scenario& base) const {
+  std::vector<std::string_view> rules;
+  for (const FrameworkRule& rule : framework_->rules) {
+    std::vector<FrameworkRule> others;
+    for (const FrameworkRule& other : framework_->rules) {
+      if (&other != &rule) others.push_back(other);
+    }
+    Framework wider = *framework_;
+    wider.rules = others;
+    Space space = *this;
+    space.framework_ = &wider;
+    if (space.counted(base).plans > 0) rules.push_back(rule.what);
+  }
+  return rules;
+}
+
 // Tries the space without each of its restrictions, then without all of them.
 std::string Space::why_empty(const Scenario& base) const {
   const auto plans_text = [](std::int64_t number) {
@@ -439,8 +455,12 @@ std::string Space::why_empty(const Scenario& base) const {
   Space without_framework =
       without([](const Restriction& restriction) { return restriction.by_framework; });
   without_framework.framework_ = nullptr;
-  if (framework_ != nullptr)
-    try_without(fmt::format("--framework {}", framework_->name), without_framework);
+  if (framework_ != nullptr) {
+    const std::vector<std::string_view> rules = rules_that_empty(base);
+    try_without(fmt::format("--framework {}{}", framework_->name,
+                            rules.empty() ? "" : fmt::format(" ({})", fmt::join(rules, "; "))),
+                without_framework);
+  }
   if (!culprits.empty()) return fmt::format("{}, which all else allows", fmt::join(culprits, "; "));
   const Counted all = Space().counted(base);
   if (all.plans > 0)

@@ -72,6 +72,7 @@ const std::vector<Names> kSettings = {
     {"train.optimizer=\"muon\""},
     {"train.optimizer=\"muon\"", "train.muon_tp=\"blockwise\"", "train.zero=1"},
     {"train.cuda_graphs=true"},
+    {"train.cuda_graphs=true", "train.cuda_graph_scope=\"attn\""},
     {"overlap.expert=true"},
     {"overlap.expert=true", "train.recompute_modules=\"moe\""},
     {"train.gradient_dtype=\"bf16\""},

@@ -101,6 +101,19 @@ bool repeats(F f, std::string_view module) {
   return false;
 }
 
+// Says whether a CUDA graph holds whole experts: they are in its list, or it has none.
+bool graphs_experts(F f) {
+  std::string text = f.text("cuda_graph_scope", f.text("cuda_graph_modules"));
+  for (char& c : text) c = c == '[' || c == ']' || c == ',' ? ' ' : c;
+  std::istringstream in(text);
+  std::string word;
+  if (!(in >> word)) return true;
+  do {
+    if (word == "moe") return true;
+  } while (in >> word);
+  return false;
+}
+
 // Says whether all words of a list are among the known ones.
 bool knows(F f, const std::string& list, const std::string& known) {
   std::string text = f.text(list);
@@ -476,6 +489,10 @@ const EmitRule kRules[] = {
               (!f.contains("cpu_offloading_num_layers") && !f.contains("offload_modules"));
      },
      "cuda_graph_impl=local cpu_offloading_num_layers=2"},
+    {"megatron nemo", "graphs hold no experts that take varying numbers of tokens",
+     "NVIDIA/Megatron-LM megatron/core/transformer/cuda_graph_config.py", "35 of 85902ef5",
+     [](F f) { return !graphs(f) || f.num("script.experts", 0) == 0 || !graphs_experts(f); },
+     "cuda_graph_impl=local"},
     {kAll, "recompute is full or selective", kConfig, "1902",
      [](F f) {
        return granularity(f).empty() || granularity(f) == "full" || granularity(f) == "selective";
