@@ -92,6 +92,7 @@ Scenario scenario_with(const Scenario& base, const Candidate& candidate) {
   scenario.job.data.zero = sharing.zero;
   scenario.job.data.grad_reduce = sharing.grad_reduce;
   scenario.job.data.param_gather = sharing.param_gather;
+  if (!sharing.align_param_gather) scenario.job.data.align_param_gather = false;
   if (scenario.costs.calibrated) CHECK(complete_calibration(&scenario).ok());
   return scenario;
 }
@@ -109,10 +110,13 @@ Candidate candidate_of(const Scenario& scenario) {
     if (key.read != nullptr) key.read(&layout, plan);
   }
   layout.expert_tp = scenario.job.model.is_moe() ? plan.expert_tensor() : 0;
+  const DataOptions& data = scenario.job.data;
+  Sharing sharing{plan.zero, data.grad_reduce, data.param_gather};
+  sharing.align_param_gather = data.align_param_gather || !data.param_gather;
   return {layout,
           {order.name.empty() ? default_order(1) : order.name,
            plan.pp > 1 && scenario.job.overlap_p2p.value_or(!exchanges)},
-          {plan.zero, scenario.job.data.grad_reduce, scenario.job.data.param_gather}};
+          sharing};
 }
 
 namespace {
@@ -155,6 +159,7 @@ std::vector<std::pair<std::string, std::string>> plan_settings(const Candidate& 
     settings.emplace_back("parallel.zero_hpz", number_word(sharing.zero_hpz));
   settings.emplace_back("overlap.grad_reduce", flag_word(sharing.grad_reduce ? 1 : 0));
   settings.emplace_back("overlap.param_gather", flag_word(sharing.param_gather ? 1 : 0));
+  if (!sharing.align_param_gather) settings.emplace_back("overlap.align_param_gather", "false");
   return settings;
 }
 

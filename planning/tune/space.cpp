@@ -342,12 +342,16 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
     return std::array{allows(key, flag_word(0)), allows(key, flag_word(1))};
   };
   const auto grad_reduce = allowed_flags("overlap.grad_reduce", 0);
+  // Without virtual stages Megatron-LM always gathers parameters only when they are used.
+  const bool aligns = base.job.data.align_param_gather &&
+                      (base.job.plan.trainer != Trainer::Megatron || layout.vpp > 1);
   const auto add_overlaps = [&](const Sharing& cut) {
     const auto param_gather = allowed_flags("overlap.param_gather", cut.zero);
     for (const bool reduce : {false, true}) {
       for (const bool gather : {false, true}) {
         if (!grad_reduce[reduce ? 1 : 0] || !param_gather[gather ? 1 : 0]) continue;
-        const Sharing sharing{cut.zero, reduce, gather, cut.hsdp_shard, cut.zero_hpz};
+        Sharing sharing{cut.zero, reduce, gather, cut.hsdp_shard, cut.zero_hpz};
+        sharing.align_param_gather = aligns || !gather;
         if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
           found.push_back(sharing);
       }

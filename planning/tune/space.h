@@ -69,6 +69,7 @@ struct Sharing {
   bool grad_reduce = false, param_gather = false;
   // GPUs among which parameters are cut. 0: all for hsdp_shard, none for zero_hpz.
   int hsdp_shard = kAsScenario, zero_hpz = kAsScenario;
+  bool align_param_gather = true;  // counts with param_gather
 
   bool operator==(const Sharing&) const = default;
 };

@@ -1,4 +1,7 @@
-// Plans for Megatron-LM: what its flags need to know of a model.
+// Plans for Megatron-LM: when parameters are gathered, what CUDA graphs hold, and what its flags
+// need to know of a model.
+#include <algorithm>
+
 #include "planning/tune/frameworks.h"
 #include "planning/tune/tune.h"
 #include "tests/planning/stage_plans.h"
@@ -21,11 +24,63 @@ Scenario small_experts(Names set = {}) {
   return small(set);
 }
 
+Space among(const Names& texts) {
+  auto space = Space::among(texts);
+  REQUIRE(space.ok());
+  return *std::move(space);
+}
+
+bool is_aligned(const Candidate& plan) {
+  const auto settings = plan_settings(plan);
+  return std::ranges::find(settings, std::pair<std::string, std::string>(
+                                         "overlap.align_param_gather", "false")) == settings.end();
+}
+
+// Two stages on a rank. Gathers that are not aligned make the second stage wait for its own.
+TEST_CASE("without virtual stages Megatron-LM gathers parameters when they are used") {
+  const Space space = among({"parallel.tp=1", "parallel.cp=1", "parallel.pp=1,2",
+                             "parallel.vpp=1,2", "parallel.micro_batch=1", "train.zero=1",
+                             "train.recompute=none", "overlap.grad_reduce=true"});
+  const Scenario base = small({"train.framework=megatron"});
+  StageLevel level = level_of(base);
+  bool is_slower = false;
+  const std::vector<Candidate> plans = all_of(base, space.run_by(**framework_named("megatron")));
+  REQUIRE(!plans.empty());
+  for (const Candidate& plan : plans) {
+    INFO(plan_text(plan));
+    const bool aligned = plan.layout.vpp > 1 || !plan.sharing.param_gather;
+    CHECK(is_aligned(plan) == aligned);
+    CHECK(scenario_with(base, plan).job.data.align_param_gather == aligned);
+    Candidate other = plan;
+    other.sharing.align_param_gather = true;
+    const auto order = level.order_of(plan);
+    REQUIRE(order.ok());
+    const auto played = level.play(plan, *order), played_other = level.play(other, *order);
+    REQUIRE((played.ok() && played_other.ok()));
+    CHECK(*played >= *played_other);
+    is_slower = is_slower || *played > *played_other;
+  }
+  CHECK(is_slower);
+  check_bounds(base, plans);
+  for (const char* other : {"torchtitan", "fsdp", "deepspeed"}) {
+    const Scenario scenario = small({std::string("train.framework=") + other});
+    for (const Candidate& plan : all_of(scenario, space)) CHECK(is_aligned(plan));
+  }
+  CHECK_FALSE(is_aligned(
+      candidate_of(small({"parallel.dp=2", "parallel.pp=1", "train.zero=1",
+                          "overlap.param_gather=true", "overlap.align_param_gather=false"}))));
+}
+
+TEST_CASE("the search for Megatron-LM finds what trying every plan finds") {
+  check_against_all(small({"train.framework=megatron", "cluster.memory_GiB=4"}),
+                    among({"parallel.micro_batch=1,4", "overlap.tensor=off,ring",
+                           "parallel.vpp=1,2", "parallel.cp=1,2"}));
+}
+
 // Returns why the framework runs no plan of the scenario; empty: it runs some.
 std::string why_none(const Scenario& base, const char* framework) {
-  const auto space = Space::among({"parallel.tp=1", "parallel.pp=1", "parallel.cp=1"});
-  REQUIRE(space.ok());
-  const Space narrow = space->run_by(**framework_named(framework));
+  const Space narrow = among({"parallel.tp=1", "parallel.pp=1", "parallel.cp=1"})
+                           .run_by(**framework_named(framework));
   for (const Layout& cut : narrow.cuts(base)) {
     if (!narrow.layouts(base, cut).empty()) return "";
   }
