@@ -422,6 +422,22 @@ TEST_CASE("Megatron-Bridge is told objects, a layout's stages, and what a recipe
   CHECK(has(alone, "  cuda_graph_impl: transformer_engine\n  cuda_graph_modules: []\n"));
 }
 
+// The search plays them as the other GEMMs; a plan that states them so loses nothing.
+TEST_CASE("the two GEMMs that Transformer Engine pipelines are said to be another way") {
+  PlanSettings plan = {{"parallel.tp", "2"},
+                       {"train.sequence_parallel", "true"},
+                       {"overlap.tensor", "ring"},
+                       {"cluster.gpus", "8"}};
+  const std::string text = emitted("megatron", plan);
+  const std::string note = "_fprop = ring: Transformer Engine's is pipelined\n";
+  CHECK(has(text, "# not expressed: overlap.gemm.proj" + note));
+  CHECK(has(text, "# not expressed: overlap.gemm.fc2" + note));
+  plan["model.experts"] = "8";
+  CHECK_FALSE(has(emitted("megatron", plan), "overlap.gemm.fc2"));
+  plan["overlap.gemm.proj_fprop"] = "pipelined";
+  CHECK_FALSE(has(emitted("megatron", plan), "overlap.gemm."));
+}
+
 TEST_CASE("experts are told to be one grouped GEMM, as they are simulated") {
   const PlanSettings plan = {{"parallel.ep", "2"}, {"model.experts", "8"}, {"cluster.gpus", "8"}};
   CHECK(has(emitted("megatron", plan), "    --moe-grouped-gemm\n"));
