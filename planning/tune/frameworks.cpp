@@ -39,6 +39,8 @@ constexpr std::string_view kParallelConfig = "Megatron-LM, core/model_parallel_c
 constexpr std::string_view kScales = "Transformer Engine's recipes: rowwise is torchao's";
 constexpr std::string_view kTransformerEngine = "Transformer Engine's ring attention, always on";
 constexpr std::string_view kBridge = "NeMo (Megatron-Bridge): use_distributed_optimizer";
+constexpr std::string_view kBridgeHybrid =
+    "NeMo (Megatron-Bridge): models/hybrid/hybrid_provider.py";
 constexpr std::string_view kChatLearnConfig = "ChatLearn, chatlearn/configs/megatron_config.py";
 constexpr std::string_view kGptModel = "Megatron-LM, core/models/gpt/gpt_model.py";
 constexpr std::string_view kPipeModule = "DeepSpeed, runtime/pipe/module.py: PipelineModule";
@@ -247,6 +249,12 @@ constexpr FrameworkRule kMegatronRules[] = {
     {"train.fp8_param_gather with ZeRO only", kArguments, OfSharing,
      [](Base b, Tried t) { return t.sharing.zero > 0 || !plan_of(b, t).fp8_param_gather; }}};
 
+constexpr FrameworkRule kNemoOwn[] = {
+    {"a hybrid: vpp = 1", kBridgeHybrid, OfLayout,
+     [](Base b, Tried t) { return !is_hybrid(b.job.model) || t.layout.vpp == 1; }}};
+
+constexpr auto kNemoRules = joined(kMegatronRules, kNemoOwn);
+
 // ChatLearn's configuration has fewer fields than Megatron-LM's.
 constexpr FrameworkRule kChatLearnOwn[] = {
     {"a hybrid: vpp = 1, pp divides the layers", kChatLearnConfig, OfLayout,
@@ -358,7 +366,7 @@ constexpr FrameworkRule kTitanRules[] = {
 
 constexpr Framework kFrameworks[] = {
     {"megatron", "Megatron-LM", kMegatronValues, kMegatronRules, "megatron", "native"},
-    {"nemo", "NeMo", kNemoValues, kMegatronRules, "megatron"},
+    {"nemo", "NeMo", kNemoValues, kNemoRules, "megatron"},
     {"chatlearn", "ChatLearn", kChatLearnValues, kChatLearnRules, "megatron", "native"},
     {"deepspeed", "DeepSpeed", kDeepSpeedValues, kDeepSpeedRules, "deepspeed"},
     {"fsdp", "PyTorch FSDP", kFsdpValues, kFsdpRules, "fsdp"},

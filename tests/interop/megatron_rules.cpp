@@ -407,6 +407,10 @@ const EmitRule kRules[] = {
               !flag("comm_overlap.batch_p2p_comm", pp(f) > 1 && !several);
      },
      "virtual_pipeline_model_parallel_size= comm_overlap.batch_p2p_comm="},
+    {"nemo", "a hybrid has one stage a rank",
+     "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/models/hybrid/hybrid_provider.py", "291",
+     [](F f) { return !is_hybrid(f) || vpp(f) == 1; },
+     "hybrid_layer_pattern=M*|M*|M*|M*|M*|M*|M*|M*"},
     {"nemo", "a layout's stages are those that are stated", kConfig, "2280",
      [](F f) {
        return layout(f).empty() || stated_vpp(f) == 0 || stated_vpp(f) * pp(f) == layout_stages(f);

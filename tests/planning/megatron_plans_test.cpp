@@ -109,6 +109,19 @@ TEST_CASE("Megatron-LM has CUDA graphs of experts only in a scope without them, 
   CHECK(why_none(small_experts({graphs}), "torchtitan").empty());
 }
 
+TEST_CASE("NeMo gives a rank one stage of a hybrid") {
+  const Scenario hybrid =
+      small({"model.pattern=(scan + core)*4", "model.kinds.scan.mixer=mamba",
+             "model.kinds.scan.mamba_heads=16", "model.kinds.scan.mamba_head_dim=64",
+             "model.kinds.scan.mamba_state=64"});
+  Candidate plan = {{.pp = 2, .dp = 2, .vpp = 2}, {"interleaved", true}, {}};
+  CHECK(broken_rule(**framework_named("nemo"), hybrid, plan) == "a hybrid: vpp = 1");
+  CHECK(broken_rule(**framework_named("megatron"), hybrid, plan).empty());
+  plan.layout.vpp = 1;
+  plan.playing = {"1f1b", false};
+  CHECK(broken_rule(**framework_named("nemo"), hybrid, plan).empty());
+}
+
 TEST_CASE("Megatron-LM's flags know of a model's experts") {
   CHECK(facts_for_flags(small_experts()).at("model.experts") == "4");
   CHECK(facts_for_flags(small()).count("model.experts") == 0);
