@@ -292,14 +292,14 @@ class FieldWriter {
       add("recompute_num_layers", layers.empty() ? "1" : layers);
     }
     if (recompute_ != "selective") return;
-    if (precision_ == "fp8" && recipe_ == "delayed") {
-      const auto removed = std::erase_if(modules, [](const std::string& module) {
-        return module == "moe_act" || module == "layernorm";
-      });
-      if (removed > 0)
-        keys_->leave("train.recompute_modules", "delayed scaling keeps moe_act and layernorm");
-      if (removed > 0 && modules.empty()) return;
-    }
+    const bool is_delayed = precision_ == "fp8" && recipe_ == "delayed";
+    const auto removed = std::erase_if(modules, [&](const std::string& module) {
+      return (module == "moe_act" && (is_delayed || !has_experts_)) ||  // refused of dense models
+             (module == "layernorm" && is_delayed);
+    });
+    if (removed > 0 && is_delayed)
+      keys_->leave("train.recompute_modules", "delayed scaling keeps moe_act and layernorm");
+    if (removed > 0 && modules.empty()) return;
     add("recompute_granularity", recompute_);
     if (!modules.empty()) add("recompute_modules", fmt::format("{}", fmt::join(modules, " ")));
   }

@@ -444,6 +444,13 @@ TEST_CASE("experts are told to be one grouped GEMM, as they are simulated") {
   CHECK(has(emitted("nemo", plan), "  moe_grouped_gemm: true\n"));
   CHECK(has(emitted("chatlearn", plan), "      moe_grouped_gemm: true\n"));
   CHECK_FALSE(has(emitted("megatron", {{"cluster.gpus", "8"}}), "grouped"));
+  // Megatron-LM refuses moe_act without it, of dense models too, where it has no effect.
+  PlanSettings dense = {{"train.recompute", "selective"}, {"train.recompute_modules", "moe_act"}};
+  CHECK_FALSE(has(emitted("megatron", dense), "recompute"));
+  dense["train.recompute_modules"] = "moe_act, layernorm";
+  CHECK(has(emitted("megatron", dense), "    --recompute-modules layernorm\n"));
+  dense["model.experts"] = "8";
+  CHECK(has(emitted("megatron", dense), "    --recompute-modules moe_act layernorm\n"));
 }
 
 TEST_CASE("what a format cannot say is said in a comment") {
