@@ -106,6 +106,8 @@ constexpr std::pair<std::string_view, std::string_view> kBridgeUsual[] = {
     {"recompute_modules", "None"},
     {"fine_grained_activation_offloading", "False"},
     {"cpu_offloading", "False"},
+    {"cross_entropy_loss_fusion", "False"},
+    {"moe_shared_expert_overlap", "False"},
     {"cuda_graph_impl", "none"},
     {"cuda_graph_scope", "None"},
     {"optimizer_cpu_offload", "False"},

@@ -276,12 +276,11 @@ class FieldWriter {
     return split_words(text);
   }
 
-  // Returns whether the whole of each mixture-of-experts layer is recomputed.
-  bool recomputes_experts() {
-    return recompute_ == "full" ||
-           (recompute_ == "selective" &&
-            std::ranges::count(words_of("train.recompute_modules"), "moe") > 0);
+  bool recomputes(std::string_view module) {
+    return recompute_ == "selective" &&
+           std::ranges::count(words_of("train.recompute_modules"), module) > 0;
   }
+  bool recomputes_experts() { return recompute_ == "full" || recomputes("moe"); }
 
   void write_recompute() {
     const std::string layers = keys_->text("train.recompute_layers");
@@ -337,10 +336,7 @@ class FieldWriter {
     const bool fused = keys_->flag("train.fused_cross_entropy", true);
     const char* const usual = bridge_ ? "te" : "native";
     std::string kind = keys_->text("train.cross_entropy", fused ? usual : "unfused");
-    if (kind == "unfused") {
-      if (bridge_) add("cross_entropy_loss_fusion", "False");
-      return;
-    }
+    if (kind == "unfused") return;
     if (kind == "chunked" || (kind == "te" && !bridge_)) {
       keys_->leave("train.cross_entropy", kind == "te" ? "Megatron-LM's arguments refuse it"
                                                        : "Megatron-LM computes the loss at once");
@@ -365,18 +361,22 @@ class FieldWriter {
     if (bridge_) add("te_rng_tracker", "True");
   }
 
-  // Writes that expert all-to-alls overlap with another microbatch's compute, unless other settings
-  // forbid it.
+  // Writes what runs beside expert all-to-alls: another microbatch's compute, or shared experts.
   void write_expert_overlap() {
     const bool delays = keys_->flag("overlap.delay_wgrad", false);
+    const bool overlaps_shared = keys_->flag("overlap.shared_experts", true) &&
+                                 keys_->whole("model.shared_expert_ffn", 0) > 0 && ep_ > 1 &&
+                                 dispatcher_ != "allgather" && !recomputes("shared_experts") &&
+                                 !chatlearn_;
     if (!keys_->flag("overlap.expert", false) || ep_ == 1) {
       if (delays) keys_->leave("overlap.delay_wgrad", "with overlap.expert and ep only");
+      if (overlaps_shared) add("moe_shared_expert_overlap", "True");
       return;
     }
     const bool has_pairs = vpp_ > 1 || pp_ == 1;
     if (!has_pairs || keys_->is_hybrid() || dispatcher_ == "allgather" || recomputes_experts() ||
         precision_ == "fp32" || keys_->whole("model.mtp_layers", 0) > 1) {
-      const std::string_view why =
+      const char* const why =
           "with vpp or pp 1, all-to-all, 16 bits and no recomputed experts only";
       keys_->leave("overlap.expert", why);
       return keys_->leave("overlap.delay_wgrad", why);

@@ -410,9 +410,13 @@ std::map<std::string, std::string> facts_for_flags(const Scenario& scenario) {
       {"cluster.gpus", number_word(scenario.cluster.gpus)},
       {"cluster.gpus_per_node", number_word(scenario.cluster.spec.gpus_per_node)},
       {"parallel.global_batch", number_word(job.plan.global_batch)}};
-  int experts = job.model.experts;
-  for (const Model& kind : job.model.kinds) experts = std::max(experts, kind.experts);
+  int experts = job.model.experts, shared = job.model.shared_expert_ffn;
+  for (const Model& kind : job.model.kinds) {
+    experts = std::max(experts, kind.experts);
+    shared = std::max(shared, kind.shared_expert_ffn);
+  }
   if (job.model.is_moe()) facts["model.experts"] = number_word(experts);
+  if (job.model.is_moe() && shared > 0) facts["model.shared_expert_ffn"] = number_word(shared);
   if (is_hybrid(job.model)) facts["hybrid_layers"] = hybrid_letters(job.model);
   return facts;
 }

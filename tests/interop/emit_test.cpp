@@ -453,6 +453,22 @@ TEST_CASE("experts are told to be one grouped GEMM, as they are simulated") {
   CHECK(has(emitted("megatron", dense), "    --recompute-modules moe_act layernorm\n"));
 }
 
+TEST_CASE("shared experts beside the exchange are told where Megatron takes that") {
+  PlanSettings plan = {{"parallel.ep", "2"},
+                       {"model.experts", "8"},
+                       {"model.shared_expert_ffn", "512"},
+                       {"cluster.gpus", "8"}};
+  const std::string flag = "    --moe-shared-expert-overlap\n";
+  CHECK(has(emitted("megatron", plan), flag));
+  CHECK(has(emitted("nemo", plan), "  moe_shared_expert_overlap: true\n"));
+  plan["overlap.shared_experts"] = "false";
+  CHECK_FALSE(has(emitted("megatron", plan), flag));
+  CHECK(has(emitted("nemo", plan), "  moe_shared_expert_overlap: false\n"));
+  plan["overlap.shared_experts"] = "true";
+  plan["parallel.dispatcher"] = "allgather";
+  CHECK_FALSE(has(emitted("megatron", plan), flag));
+}
+
 TEST_CASE("what a format cannot say is said in a comment") {
   const PlanSettings plan = {{"parallel.tp", "4"},      {"parallel.pp", "2"},
                              {"schedule.order", "zbv"}, {"parallel.layers_per_stage", "[7, 9]"},
