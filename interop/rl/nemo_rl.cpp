@@ -106,7 +106,12 @@ class NemoRlPlan {
     if (fp8) settings_->move_fields(megatron + "fp8_cfg.", &all);
     settings_->move_fields(megatron, &all);
     all.leave_out(kNotArguments);
-    if (!recomputes) all.leave_out("recompute_*");
+    // nemo_rl/models/megatron/setup.py:1071: full recompute takes one layer at a time.
+    all.leave_out(recomputes ? "recompute_method recompute_num_layers" : "recompute_*");
+    if (recomputes && !all.has("recompute_granularity")) {
+      const std::string switch_name = megatron + "activation_checkpointing";
+      all.add_field("recompute_granularity", "full", settings_->place_of(switch_name), switch_name);
+    }
     all.move_fields("", &arguments);
     ImportedPlan noted = std::move(plan_);
     ASSIGN_OR_RETURN(plan_, import_megatron(&arguments, context_.path, MegatronStyle::Bridge,

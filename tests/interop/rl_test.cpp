@@ -337,6 +337,25 @@ TEST_CASE("NeMo-RL's YAML has its policy on FSDP2, or on Megatron over its defau
   CHECK(has(refusal("child.yaml", kNemoChild), "child.yaml:1: found ../base.yaml, which is not"));
 }
 
+TEST_CASE("NeMo-RL's activation_checkpointing recomputes whole layers, unless a granularity says") {
+  const auto plan = [](const std::string& lines) {
+    return with_model(
+        {{"rl.yaml",
+          "policy:\n  train_global_batch_size: 64\n  megatron_cfg:\n    enabled: true\n"
+          "    tensor_model_parallel_size: 2\n    activation_checkpointing: true\n" +
+              lines + "cluster: {gpus_per_node: 8, num_nodes: 1}\n"}});
+  };
+  const Keys full = {{"train.recompute", "\"full\""}};
+  CHECK(keys_of(plan(""), "train.recompute") == full);
+  CHECK(where_of(plan(""), "train.recompute") == "rl.yaml:6");
+  // NeMo-RL sets the method and the number of layers by itself.
+  CHECK(keys_of(plan("    recompute_method: block\n    recompute_num_layers: 4\n"),
+                "train.recompute") == full);
+  CHECK(keys_of(plan("    recompute_granularity: selective\n    recompute_modules: [mlp]\n"),
+                "train.recompute") ==
+        Keys{{"train.recompute", "\"selective\""}, {"train.recompute_modules", "\"mlp\""}});
+}
+
 TEST_CASE("generation of its own takes GPUs from NeMo-RL's policy, and a preference is a pair") {
   const std::string colocated =
       "  generation: {colocated: {enabled: false, resources: "
