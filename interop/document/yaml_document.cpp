@@ -3,6 +3,9 @@
 // interop/document/document.h.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "interop/document/document.h"
 
 #ifdef TANDEM_YAML
@@ -16,6 +19,22 @@ constexpr int kMostNodes = 1'000'000;
 
 struct TooLarge {};
 
+// Adds the fields of a map whose names are not in `names` yet, or those of a list of maps, the
+// first one first: what the merge key "<<" names.
+void merge(DocumentNode from, std::set<std::string>* names, DocumentNode::Map* to) {
+  if (auto* maps = std::get_if<DocumentNode::List>(&from.value)) {
+    for (DocumentNode& map : *maps) merge(std::move(map), names, to);
+  } else if (auto* fields = std::get_if<DocumentNode::Map>(&from.value)) {
+    for (DocumentField& field : *fields) {
+      if (names->insert(field.key).second) to->push_back(std::move(field));
+    }
+  } else {
+    YAML::Mark mark;
+    mark.line = from.line - 1;
+    throw YAML::Exception(mark, "<< of " + from.text());
+  }
+}
+
 // Copies a node. Depth and nodes are limited, as an alias may stand for a node that it is part of,
 // which never ends: `a: &x [*x]`.
 DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
@@ -27,12 +46,21 @@ DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
     return {std::move(list), line};
   }
   if (from.IsMap()) {
-    DocumentNode::Map map;
+    DocumentNode::Map map;  // its own fields, and those merged ones that it does not have
+    std::set<std::string> names;
+    std::vector<DocumentNode> merged;
     for (const auto& field : from) {
       if (!field.first.IsScalar()) continue;
-      map.push_back({field.first.Scalar(), node_of(field.second, depth + 1, nodes)});
-      map.back().value.line = field.first.Mark().line + 1;
+      DocumentNode value = node_of(field.second, depth + 1, nodes);
+      value.line = field.first.Mark().line + 1;
+      if (field.first.Scalar() == "<<" && field.first.Tag() != "!") {
+        merged.push_back(std::move(value));
+      } else {
+        names.insert(field.first.Scalar());
+        map.push_back({field.first.Scalar(), std::move(value)});
+      }
     }
+    for (DocumentNode& node : merged) merge(std::move(node), &names, &map);
     return {std::move(map), line};
   }
   if (!from.IsScalar()) return {{}, line};
@@ -45,7 +73,11 @@ DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
 Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path) {
   try {
     int nodes = 0;
-    return node_of(YAML::Load(text), 0, &nodes);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      return Error::at(fmt::format("{}:{}", path, std::max(documents[1].Mark().line, 0) + 1),
+                       fmt::format("found {} documents of YAML, expected one", documents.size()));
+    return node_of(documents.empty() ? YAML::Node() : documents[0], 0, &nodes);
   } catch (const YAML::Exception& error) {
     return Error::at(fmt::format("{}:{}", path, error.mark.line + 1),
                      fmt::format("found text that is not YAML ({}), expected YAML", error.msg));

@@ -363,3 +363,28 @@ TEST_CASE("what is auto in ds_config.json is left open, and filled by others") {
   CHECK(has(refusal("args.yaml", arguments + "template: qwen\n"), "finetuning_type"));
   CHECK(has(refusal("args.yaml", arguments + "use_peft: true\n"), "adapters"));
 }
+
+TEST_CASE("YAML's merge keys add the fields that a map does not have itself") {
+  const std::string bridge =
+      "base: &base {micro_batch_size: 4, global_batch_size: 32}\n"
+      "other: &other\n  micro_batch_size: 2\n  decay: 1\n"
+      "model: {tensor_model_parallel_size: 2}\ntrain:\n  <<: MERGED\n  global_batch_size: 128\n";
+  const auto batches = [&](const std::string& merged) {
+    std::string text = bridge;
+    text.replace(text.find("MERGED"), 6, merged);
+    const Keys keys = keys_of(imported("run_config.yaml", text));
+    return keys.at("parallel.micro_batch") + " of " + keys.at("parallel.global_batch");
+  };
+  CHECK(batches("*base") == "4 of 128");
+  CHECK(batches("[*other, *base]") == "2 of 128");
+  CHECK(refusal("run_config.yaml", "model: {}\ntrain:\n  <<: 7\n") ==
+        "run_config.yaml:3: found text that is not YAML (<< of 7), expected YAML");
+}
+
+TEST_CASE("a second document in a YAML file is refused with its line") {
+  const std::string text =
+      "model: {tensor_model_parallel_size: 2}\ntrain: {global_batch_size: 8}\n";
+  CHECK(keys_of(imported("a.yaml", "---\n" + text + "...\n")).at("parallel.tp") == "2");
+  CHECK(refusal("a.yaml", text + "---\nmodel: {tensor_model_parallel_size: 4}\n") ==
+        "a.yaml:4: found 2 documents of YAML, expected one");
+}
