@@ -50,16 +50,10 @@ class MegatronKernels {
   }
 
  private:
-  // Sets the number format and the FP8 recipe. Megatron-Bridge's mixed_precision names both at
-  // once, "bf16_with_fp8_current_scaling_mixed".
+  // Sets the number format and the FP8 recipe.
   void set_precision() {
     const bool bf16 = args_->flag("bf16"), fp16 = args_->flag("fp16");
     const auto fp8 = args_->text("fp8"), fp4 = args_->text("fp4");
-    const auto mixed = args_->text("mixed_precision");
-    const bool is_named = mixed.has_value();
-    const auto name_has = [&](std::string_view word) {
-      return is_named && mixed->find(word) != std::string::npos;
-    };
     const std::string recipe =
         args_->text("fp8_recipe")
             .value_or(style_ == MegatronStyle::Bridge ? "tensorwise" : "delayed");
@@ -68,29 +62,21 @@ class MegatronKernels {
       return !word || *word == "False" || *word == "false";
     };
     const auto set_format = [&](std::string_view format, std::string_view field) {
-      plan_->set("train.precision", format, args_->spelled(is_named ? "mixed_precision" : field));
+      plan_->set("train.precision", format, args_->spelled(field));
     };
-    if (!is_unset(fp4) || name_has("fp4")) {
+    if (!is_unset(fp4)) {
       set_format("nvfp4", "fp4");
-    } else if (!is_unset(fp8) || name_has("fp8")) {
+    } else if (!is_unset(fp8)) {
       set_format("fp8", "fp8");
-      const bool is_in_name = is_named && is_unset(fp8);
-      set_recipe(is_in_name ? *mixed : recipe, is_in_name);
+      set_recipe(recipe);
       if (tensor_amax && !plan_->has("train.fp8_recipe"))
         plan_->set("train.amax_reduction", "tensor", args_->spelled("tp_only_amax_red"));
-    } else if (fp16 || (is_named && mixed->starts_with("fp16"))) {
+    } else if (fp16) {
       set_format("fp16", "fp16");
-    } else if (bf16 || (is_named && mixed->starts_with("bf16"))) {
+    } else if (bf16) {
       set_format("bf16", "bf16");
-    } else if (!is_named && style_ != MegatronStyle::Bridge) {
+    } else if (style_ != MegatronStyle::Bridge) {
       plan_->set("train.precision", "fp32", "neither --bf16 nor --fp16");
-    }
-    const std::string precision = plan_->text_of("train.precision");
-    const bool is_stated = args_->has("fp8_param_gather") || args_->has("fp4_param_gather");
-    if (is_named && (precision == "fp8" || precision == "nvfp4") && !is_stated &&
-        !name_has("subchannel")) {
-      plan_->set("train.fp8_param_gather", true, args_->spelled("mixed_precision"));
-      plan_->assumed.push_back("train.fp8_param_gather = true: by Megatron-Bridge's " + *mixed);
     }
     set_gradient_dtype(fp16);
   }
@@ -114,23 +100,12 @@ class MegatronKernels {
     }
   }
 
-  // Sets the FP8 recipe. `is_in_name`: `recipe` is a mixed_precision whose name contains it.
-  void set_recipe(const std::string& recipe, bool is_in_name) {
-    for (const RecipeRow& row : kRecipes) {
-      const bool fits =
-          is_in_name ? recipe.find(row.megatron) != std::string::npos : recipe == row.megatron;
-      if (fits && !row.scenario.empty())
-        plan_->set("train.fp8_recipe", row.scenario, args_->spelled("fp8_recipe"));
-      if (fits) return;
-    }
-    // Three words in names of mixed_precision are no values of fp8_recipe.
-    const bool blocks =
-        recipe.find("subchannel") != std::string::npos || recipe.find("nanov2") == 0;
-    if (is_in_name && (blocks || recipe.find("current") != std::string::npos))
-      plan_->set("train.fp8_recipe", blocks ? "blockwise" : "current",
-                 args_->spelled("mixed_precision"));
-    if (!is_in_name)
+  void set_recipe(const std::string& recipe) {
+    const auto* row = std::ranges::find(kRecipes, recipe, &RecipeRow::megatron);
+    if (row == std::end(kRecipes))
       plan_->not_understood.push_back(fmt::format("{} {}", args_->spelled("fp8_recipe"), recipe));
+    else if (!row->scenario.empty())
+      plan_->set("train.fp8_recipe", row->scenario, args_->spelled("fp8_recipe"));
   }
 
   void set_kernels() {

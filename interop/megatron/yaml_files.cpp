@@ -1,5 +1,4 @@
-// Reads YAML files of Megatron-LM's tests, of Megatron-Bridge and of ChatLearn. Declared in
-// interop/megatron/files.h.
+// Reads YAML files of Megatron-LM's tests and of ChatLearn. Declared in interop/megatron/files.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,67 +37,6 @@ void list_environment(const DocumentNode& document, const ImportContext& context
                                                 field.value.text(), row->second));
     }
   }
-}
-
-// Hydra writes an enum as {_target_, _name_} and a call as {_target_, _args_}: returns the name,
-// else the first argument, else the target.
-std::string target_text(const DocumentNode& map) {
-  if (const DocumentNode* name = map.find("_name_")) return written_value(*name);
-  if (const DocumentNode* args = map.find("_args_"); args && args->list() && !args->list()->empty())
-    return written_value(args->list()->front());
-  const DocumentNode* target = map.find("_target_");
-  return target == nullptr ? "" : written_value(*target);
-}
-
-// Sections of Megatron-Bridge's file whose fields are Megatron-LM's. The others change neither time
-// nor memory.
-constexpr std::string_view kBridgeSections =
-    "model train dataset ddp comm_overlap mixed_precision optimizer dist";
-
-// Returns whether to ignore a field of these sections: Megatron-Bridge uses it for itself, or its
-// name means something else in Megatron-LM.
-bool is_bridge_quiet(std::string_view section, std::string_view name) {
-  if (section == "dataset") return name != "seq_length" && name != "sequence_length";
-  if (section == "dist") return name != "use_megatron_fsdp" && name != "use_torch_fsdp2";
-  if (section == "optimizer")
-    return !matches_any(
-        name, {"optimizer", "use_distributed_optimizer", "use_precision_aware_optimizer",
-               "exp_avg*_dtype", "main_*", "muon_*", "use_layer_wise*", "store_param_remainders",
-               "optimizer_cpu_offload"});
-  return matches_any(name, {"_target_", "_call_", "_args_", "_partial_", "*_func", "*init_method",
-                            "generation_config", "hf_model_id", "data_parallel_size"});
-}
-
-// Returns the name of a Bridge field in Megatron-LM.
-std::string field_name(std::string_view section, std::string_view name) {
-  if (name == "sequence_length") return "seq_length";
-  if (section == "dataset" && name == "seq_length") return "seq_length";
-  return std::string(name);
-}
-
-// Adds a field of one of kBridgeSections to the arguments, or counts it as without effect.
-Status add_bridge_field(std::string_view section, const DocumentField& field,
-                        const ImportContext& context, MegatronArguments* arguments,
-                        ImportedPlan* lists) {
-  if (is_bridge_quiet(section, field.key)) {
-    ++lists->without_effect;
-    return Done{};
-  }
-  const std::string where = place_in(context, field.value);
-  const std::string text =
-      field.value.map() != nullptr ? target_text(field.value) : written_value(field.value);
-  const std::string name = field_name(section, field.key);
-  if (name == "teacher" && !field.value.is_null())
-    return Error::at(where, "found model.teacher, expected null: distillation is not covered");
-  if (matches_any(name, {"vision_config", "freeze_vision_model"}) && !field.value.is_null())
-    lists->not_expressed.push_back(fmt::format(
-        "{}: model.{}: a vision tower is not covered: the language model counts", where, name));
-  // One field may stand in two sections: FSDP is on if dist or ddp says so, and the None of one
-  // section does not replace the other's value. The sequence length is in model and dataset, the
-  // distributed flag in optimizer and ddp.
-  if (matches_any(name, {"use_megatron_fsdp", "use_torch_fsdp2"}) && text != "True") return Done{};
-  if (text != "None" || !arguments->has(name)) arguments->add_field(name, text, where);
-  return Done{};
 }
 
 // ChatLearn's settings without effect. Maps and most of its runtime's fields have none either.
@@ -176,41 +114,6 @@ Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
                                    MegatronStyle::Megatron, context.before, context.gpus));
   plan.assumed.push_back(context.path + ": a GPT: MODEL_ARGS do not say which program is run");
   list_environment(document, context, &plan);
-  return plan;
-}
-
-bool is_bridge(const DocumentNode& document) {
-  const DocumentNode* train = document.find("train");
-  const DocumentNode* model = document.find("model");
-  return (model != nullptr && model->map() != nullptr && train != nullptr &&
-          train->map() != nullptr && train->find("global_batch_size") != nullptr) ||
-         (model != nullptr && model->find("tensor_model_parallel_size") != nullptr);
-}
-
-Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportContext& context) {
-  if (const DocumentNode* peft = document.find("peft"); peft != nullptr && !peft->is_null())
-    return Error::at(place_in(context, *peft),
-                     "found peft, expected null: adapters are not covered");
-  MegatronArguments arguments(context.path);
-  ImportedPlan lists;  // what is not covered, added to the plan at the end
-  for (const DocumentField& section : *document.map()) {
-    if (section.key == "mixed_precision" && section.value.map() == nullptr) {
-      arguments.add_field("mixed_precision", written_value(section.value),
-                          place_in(context, section.value));
-      continue;
-    }
-    if (section.value.map() == nullptr) continue;
-    if (!matches_word(section.key, kBridgeSections)) {
-      lists.without_effect += static_cast<int>(section.value.map()->size());
-      continue;
-    }
-    for (const DocumentField& field : *section.value.map())
-      RETURN_IF_ERROR(add_bridge_field(section.key, field, context, &arguments, &lists));
-  }
-  ASSIGN_OR_RETURN(ImportedPlan plan,
-                   import_megatron(&arguments, context.path + " (Megatron-Bridge run_config.yaml)",
-                                   MegatronStyle::Bridge, context.before, context.gpus));
-  RETURN_IF_ERROR(plan.add(lists));
   return plan;
 }
 

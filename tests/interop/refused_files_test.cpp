@@ -388,3 +388,58 @@ TEST_CASE("a second document in a YAML file is refused with its line") {
   CHECK(refusal("a.yaml", text + "---\nmodel: {tensor_model_parallel_size: 4}\n") ==
         "a.yaml:4: found 2 documents of YAML, expected one");
 }
+
+TEST_CASE("Megatron-Bridge's mixed_precision and comm_overlap go over model, optimizer and ddp") {
+  const auto bridge = [](const std::string& more) {
+    const auto plan = import_sources(
+        {{"config.json", kConfig},
+         {"run.yaml",
+          "model: {tensor_model_parallel_size: 2, fp8: hybrid, tp_comm_overlap: true}\n"
+          "train: {micro_batch_size: 1, global_batch_size: 64}\n" +
+              more}},
+        {.gpus = 16});
+    if (!plan.ok()) FAIL(plan.error().text());
+    return *plan;
+  };
+  CHECK(keys_of(bridge("")).at("train.precision") == "\"fp8\"");
+  const ImportedPlan named =
+      bridge("mixed_precision: bf16_mixed\nddp: {grad_reduce_in_fp32: false}\n");
+  CHECK(keys_of(named).at("train.precision") == "\"bf16\"");
+  CHECK(keys_of(named).count("train.gradient_dtype") == 0);
+  CHECK(named.left_out == std::vector<std::string>{
+                              "run.yaml:1: model.fp8 = hybrid: mixed_precision's None counts",
+                              "run.yaml:4: ddp.grad_reduce_in_fp32 = False: mixed_precision's True "
+                              "counts"});
+  CHECK(keys_of(bridge("mixed_precision: {bf16: true, grad_reduce_in_fp32: false}\n"))
+            .at("train.gradient_dtype") == "\"bf16\"");
+  const ImportedPlan overlapped = bridge(
+      "ddp: {overlap_grad_reduce: false, overlap_param_gather: false}\n"
+      "comm_overlap: {tp_comm_overlap: false}\n");
+  CHECK(keys_of(overlapped).at("overlap.grad_reduce") == "true");
+  CHECK(keys_of(overlapped).at("overlap.param_gather") == "true");
+  CHECK(keys_of(overlapped).count("overlap.tensor") == 0);
+  CHECK(overlapped.left_out.size() == 3);
+  const Keys own =
+      keys_of(bridge("ddp: {use_distributed_optimizer: false, overlap_grad_reduce: false}\n"
+                     "comm_overlap: {tp_comm_overlap: true, overlap_grad_reduce: true}\n"));
+  CHECK(own.count("overlap.grad_reduce") == 0);
+  CHECK(own.at("overlap.tensor") == "\"ring\"");
+}
+
+TEST_CASE("Megatron-Bridge's recipes of mixed precision are known by name, others are refused") {
+  const std::string text = "model: {tensor_model_parallel_size: 2}\nmixed_precision: ";
+  const auto train = [&](const std::string& recipe) {
+    return keys_of(imported("run.yaml", text + recipe + "\n"), "train.");
+  };
+  CHECK(train("fp16_mixed").at("train.precision") == "\"fp16\"");
+  CHECK(train("bf16-mixed").at("train.precision") == "\"bf16\"");
+  CHECK(train("bf16_with_fp8_delayed_scaling_mixed").count("train.fp8_recipe") == 0);
+  CHECK(train("nanov2_bf16_with_fp8_current_scaling_mixed").at("train.fp8_recipe") ==
+        "\"blockwise\"");
+  CHECK(train("{_target_: megatron.bridge.training.mixed_precision.bf16_with_mxfp8_mixed}")
+            .at("train.fp8_recipe") == "\"mxfp8\"");
+  CHECK(train("bf16_with_nvfp4_mixed").at("train.fp8_param_gather") == "true");
+  CHECK(refusal("run.yaml", text + "my_mixed\n") ==
+        "run.yaml:2: found mixed_precision = my_mixed, expected a recipe of Megatron-Bridge, such "
+        "as bf16_mixed");
+}
