@@ -104,6 +104,7 @@ class BridgeFile {
       : document_(document), context_(context), arguments_(context.path) {}
 
   Result<ImportedPlan> read() {
+    RETURN_IF_ERROR(check_lengths());
     RETURN_IF_ERROR(read_precision());
     for (const DocumentField& section : *document_.map()) {
       if (section.value.map() == nullptr || section.key == kMixedPrecision) continue;
@@ -132,6 +133,18 @@ class BridgeFile {
     const DocumentNode* map = document_.find(section);
     const DocumentNode* field = map == nullptr ? nullptr : map->find(name);
     return field == nullptr || field->is_null() ? nullptr : field;
+  }
+
+  // Refuses sequences of two lengths, as Megatron-Bridge does.
+  Status check_lengths() const {
+    const DocumentNode* model = stated("model", "seq_length");
+    const DocumentNode* data = stated("dataset", "seq_length");
+    if (data == nullptr) data = stated("dataset", "sequence_length");
+    if (model == nullptr || data == nullptr || written_value(*model) == written_value(*data))
+      return Done{};
+    return Error::at(place(*data),
+                     fmt::format("found sequences of {} in dataset, expected model.seq_length = {}",
+                                 written_value(*data), written_value(*model)));
   }
 
   // Reads mixed_precision: a recipe's name, a call of a recipe, or fields of its own.

@@ -443,3 +443,11 @@ TEST_CASE("Megatron-Bridge's recipes of mixed precision are known by name, other
         "run.yaml:2: found mixed_precision = my_mixed, expected a recipe of Megatron-Bridge, such "
         "as bf16_mixed");
 }
+
+TEST_CASE("Megatron-Bridge's data of another length than the model's are refused") {
+  const std::string model =
+      "model: {tensor_model_parallel_size: 2, seq_length: 8192}\ndataset: {seq_length: ";
+  CHECK(refusal("run.yaml", model + "4096}\n") ==
+        "run.yaml:2: found sequences of 4096 in dataset, expected model.seq_length = 8192");
+  CHECK(keys_of(imported("run.yaml", model + "8192}\n")).at("model.seq") == "8192");
+}
