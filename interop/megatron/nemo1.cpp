@@ -113,14 +113,46 @@ class Nemo1 {
     return Done{};
   }
 
-  // Returns the field that "${trainer.precision}" names; else the node itself.
-  const DocumentNode& resolved(const DocumentNode& node) const {
-    const auto* text = std::get_if<std::string>(&node.value);
-    if (text == nullptr || !text->starts_with("${") || !text->ends_with('}')) return node;
-    const DocumentNode* found = document_;
-    for (const std::string& word : split(text->substr(2, text->size() - 3), "."))
-      found = found == nullptr ? nullptr : found->find(word);
-    return found == nullptr ? node : *found;
+  // Returns a field's value as NeMo resolves it. A reference that has no value stays.
+  std::string text_of(const DocumentNode& node) {
+    constexpr int kMostReferences = 30;  // fields may refer to each other in a circle
+    std::string text = written_value(node);
+    for (int i = 0; i < kMostReferences; ++i) {
+      // The last reference first, as it may be inside another: "${multiply:${trainer.devices},8}".
+      const std::size_t from = text.rfind("${");
+      const std::size_t to = from == std::string::npos ? from : text.find('}', from);
+      if (to == std::string::npos) break;
+      const auto value = resolved(text.substr(from + 2, to - from - 2));
+      if (!value) break;
+      text.replace(from, to + 1 - from, *value);
+    }
+    return text;
+  }
+
+  // Returns the value of what stands in "${...}": "trainer.precision", "multiply:32,8" (NeMo's own,
+  // nemo/core/classes/modelPT.py) or "oc.env:NODES,8", whose default counts.
+  std::optional<std::string> resolved(const std::string& reference) {
+    const std::size_t colon = reference.find(':');
+    if (colon == std::string::npos) {
+      const DocumentNode* found = document_;
+      for (const std::string& word : split(reference, "."))
+        found = found == nullptr ? nullptr : found->find(word);
+      if (found == nullptr || found->map() != nullptr) return std::nullopt;
+      return written_value(*found);
+    }
+    const std::string function = reference.substr(0, colon), rest = reference.substr(colon + 1);
+    if (function == "oc.decode") return rest;
+    if (function == "multiply") {
+      const auto factors = python_list("[" + rest + "]");
+      if (!factors || factors->size() != 2) return std::nullopt;
+      return fmt::format("{}", product_of({factors->front(), factors->back()}));
+    }
+    const std::size_t comma = rest.find(',');
+    if (function != "oc.env" || comma == std::string::npos) return std::nullopt;
+    const std::size_t first = std::min(rest.find_first_not_of(' ', comma + 1), rest.size());
+    lists_.assumed.push_back(fmt::format("{} = {}: the default in {}", rest.substr(0, comma),
+                                         rest.substr(first), context_.path));
+    return rest.substr(first);
   }
 
   // Takes nodes and devices, which mean a number of GPUs only together, and the precision where the
@@ -128,8 +160,8 @@ class Nemo1 {
   void read_trainer(const DocumentNode& trainer, const DocumentNode& model) {
     const DocumentNode *nodes = trainer.find("num_nodes"), *devices = trainer.find("devices");
     if (nodes != nullptr && devices != nullptr) {
-      arguments_.add_field("nnodes", written_value(*nodes), place(*nodes));
-      arguments_.add_field("gpus_per_node", written_value(*devices), place(*devices));
+      arguments_.add_field("nnodes", text_of(*nodes), place(*nodes));
+      arguments_.add_field("gpus_per_node", text_of(*devices), place(*devices));
     }
     const DocumentNode* precision = trainer.find("precision");
     if (precision != nullptr && model.find("precision") == nullptr) take("precision", *precision);
@@ -147,7 +179,7 @@ class Nemo1 {
   }
 
   void take(const std::string& name, const DocumentNode& node) {
-    const std::string text = written_value(resolved(node));
+    const std::string text = text_of(node);
     const auto* named =
         std::ranges::find_if(kNames, [&](const auto& row) { return row.first == name; });
     if (named != std::end(kNames)) {

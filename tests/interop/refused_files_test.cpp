@@ -295,6 +295,25 @@ TEST_CASE("NeMo 1's encoders and adapters are refused, and its references are fo
   CHECK(has(refusal("a.yaml", model + "  peft: {peft_scheme: lora}\n"), "adapters"));
 }
 
+TEST_CASE("NeMo 1's resolvers: a variable's default counts, products are computed") {
+  const auto batch_of = [](const std::string& batch) {
+    return imported("a.yaml",
+                    "trainer:\n  devices: 8\n  num_nodes: ${oc.env:NODES,4}\nmodel:\n"
+                    "  micro_batch_size: 1\n  optim: {name: adam}\n  num_layers: 4\n"
+                    "  hidden_size: 64\n  num_attention_heads: 4\n  global_batch_size: " +
+                        batch + "\n");
+  };
+  const ImportedPlan plan = batch_of("${multiply:32,8}");
+  CHECK(keys_of(plan).at("cluster.gpus") == "32");
+  CHECK(mentions(plan.assumed, "NODES = 4: the default in a.yaml"));
+  CHECK(keys_of(plan).at("parallel.global_batch") == "256");
+  CHECK(keys_of(batch_of("${multiply:${trainer.devices}, 16}")).at("parallel.global_batch") ==
+        "128");
+  const ImportedPlan open = batch_of("${divide_ceil:${model.global_batch_size},2}");  // a circle
+  REQUIRE(open.open.size() == 1);
+  CHECK(open.open[0].key == "parallel.global_batch");
+}
+
 TEST_CASE("sizes that --set gives are checked before files are read by them") {
   const std::string plan = script("--tensor-model-parallel-size 2");
   for (const std::int64_t size : {0, -1})
