@@ -53,6 +53,7 @@ class MegatronKernels {
   // Sets the number format and the FP8 recipe.
   void set_precision() {
     const bool bf16 = args_->flag("bf16"), fp16 = args_->flag("fp16");
+    if (bf16 && fp16) args_->fail("fp16", "it without " + args_->spelled("bf16"));
     const auto fp8 = args_->text("fp8"), fp4 = args_->text("fp4");
     const std::string recipe =
         args_->text("fp8_recipe")

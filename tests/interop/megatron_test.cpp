@@ -548,6 +548,8 @@ TEST_CASE("words that Megatron-LM does not know are refused") {
             .find("expected flash, fused, unfused, local or auto") != std::string::npos);
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --context-parallel-size: 2\n  --cp-comm-type: a\n")
             .find("expected p2p, a2a, allgather or a2a+p2p") != std::string::npos);
+  CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --bf16: true\n  --fp16: true\n") ==
+        "a.yaml:3: found --fp16 True, expected it without --bf16");
 }
 
 TEST_CASE("what was measured is a number above 0") {
