@@ -57,6 +57,20 @@ constexpr std::string_view kNegativeFields =
     "no_weight_decay_cond_type no_rope_freq no_record_throughput disable_straggler_on_startup "
     "disable_jit_fuser disable_symmetric_registration disable_bf16_reduced_precision_matmul";
 
+// Fields whose flags may have underscores: those of launchers, and of adapters, which are refused
+// anyway.
+constexpr std::string_view kUnderscored =
+    "nproc_per_node nnodes num_gpus num_nodes num_gpus_per_node world_size train_type tuner_type "
+    "finetuning_type peft* *lora*";
+
+// Returns a flag as Megatron-LM's parser takes it, with dashes; empty: it is right as it is.
+std::string right_spelling_of(const std::string& flag, std::string_view name) {
+  if (flag.find('_') == std::string::npos || matches_word(name, kUnderscored)) return "";
+  std::string right = flag;
+  std::replace(right.begin(), right.end(), '_', '-');
+  return right;
+}
+
 // Returns a field's name as a flag, "--num-layers". Dotted names are no flags and stay.
 std::string flag_of(std::string_view name) {
   if (name.find('.') != std::string_view::npos) return std::string(name);
@@ -172,6 +186,7 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
   std::replace(name.begin(), name.end(), '-', '_');
   std::string value = values.empty() ? "True" : "";
   for (const std::string& word : values) value += (value.empty() ? "" : " ") + word;
+  const std::string right_spelling = right_spelling_of(flag, name);
   const bool is_negative_field = matches_word(name, kNegativeFields);
   // In "--swiglu $EXTRA" the variable behind the switch may hold further flags: it is listed.
   const auto list_variable_behind = [&] {
@@ -181,7 +196,7 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
     if (alias.flag != name) continue;
     if (!alias.value.empty()) list_variable_behind();
     put(std::string(alias.field),
-        {alias.value.empty() ? value : std::string(alias.value), flag, where});
+        {alias.value.empty() ? value : std::string(alias.value), flag, where, right_spelling});
     return;
   }
   for (const std::string_view prefix : {"no_", "disable_"}) {
@@ -191,7 +206,7 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
       value = "False";
     }
   }
-  put(name, {value, flag, where});
+  put(name, {value, flag, where, right_spelling});
 }
 
 // Sets an argument in place of an earlier one. Arguments whose value is still a variable,
@@ -276,6 +291,7 @@ const MegatronArguments::Argument* MegatronArguments::take(std::string_view name
   taken_.emplace(name);
   const auto found = arguments_.find(name);
   if (found == arguments_.end()) return nullptr;
+  if (!found->second.right_spelling.empty()) fail(name, found->second.right_spelling);
   return is_none(found->second.value) ? nullptr : &found->second;
 }
 

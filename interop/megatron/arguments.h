@@ -71,8 +71,9 @@ class MegatronArguments {
  private:
   struct Argument {
     std::string value;
-    std::string spelled;  // the name as the file writes it
-    std::string where;    // "train.sh:12"
+    std::string spelled;              // the name as the file writes it
+    std::string where;                // "train.sh:12"
+    std::string right_spelling = {};  // "--num-layers" of "--num_layers"; empty: it is right
   };
   // Marks the field as read; null: it is missing or None.
   const Argument* take(std::string_view name);

@@ -550,6 +550,9 @@ TEST_CASE("words that Megatron-LM does not know are refused") {
             .find("expected p2p, a2a, allgather or a2a+p2p") != std::string::npos);
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --bf16: true\n  --fp16: true\n") ==
         "a.yaml:3: found --fp16 True, expected it without --bf16");
+  // Launchers take underscores; a log's block of arguments has no dashes at all.
+  CHECK(refusal("a.sh", "torchrun --nproc_per_node 8 pretrain_gpt.py --num_layers 8\n") ==
+        "a.sh:1: found --num_layers 8, expected --num-layers");
 }
 
 TEST_CASE("what was measured is a number above 0") {
