@@ -232,6 +232,14 @@ class BridgeFile {
     const std::string where = place(field.value);
     const std::string text =
         field.value.map() != nullptr ? target_text(field.value) : written_value(field.value);
+    const DocumentNode* cuts = stated("model", "sequence_parallel");
+    if (section == kCommOverlap && field.key == "tp_comm_overlap" && text == "True" &&
+        cuts != nullptr && written_value(*cuts) == "False") {
+      lists_.left_out.push_back(where +
+                                ": tp_comm_overlap: Megatron-Bridge disables it without "
+                                "sequence_parallel");
+      return Done{};
+    }
     const std::string name = field.key == "sequence_length" ? "seq_length" : field.key;
     if (name == "teacher" && !field.value.is_null())
       return Error::at(where, "found model.teacher, expected null: distillation is not covered");

@@ -443,6 +443,13 @@ TEST_CASE("Megatron-Bridge's mixed_precision and comm_overlap go over model, opt
                      "comm_overlap: {tp_comm_overlap: true, overlap_grad_reduce: true}\n"));
   CHECK(own.count("overlap.grad_reduce") == 0);
   CHECK(own.at("overlap.tensor") == "\"ring\"");
+  // Tensor parallelism overlaps with cut sequences only.
+  const ImportedPlan whole =
+      imported("run.yaml",
+               "model: {tensor_model_parallel_size: 2, sequence_parallel: false}\n"
+               "comm_overlap: {tp_comm_overlap: true}\n");
+  CHECK(keys_of(whole).count("overlap.tensor") == 0);
+  CHECK(mentions(whole.left_out, "run.yaml:2: tp_comm_overlap: Megatron-Bridge disables it"));
 }
 
 TEST_CASE("Megatron-Bridge's recipes of mixed precision are known by name, others are refused") {
