@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <initializer_list>
 #include <string_view>
 
+#include "base/split.h"
 #include "interop/document/fields.h"
+#include "interop/document/text_scanner.h"
 
 namespace tandem {
 namespace {
@@ -24,12 +27,20 @@ const SlurmOption kOptions[] = {
     {"--gpus-per-node", "", {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}},
     {"--gres", "", {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}}};
 
-// Returns the number in "8", "gpu:8" or "gpu:h100:8"; empty: another text, such as "4-8".
-std::string number_in(const std::string& value) {
-  const std::string number = value.substr(value.rfind(':') + 1);
-  const bool is_whole = !number.empty() && number.size() < 8 &&
-                        number.find_first_not_of("0123456789") == std::string::npos;
-  return is_whole ? number : "";
+// Returns the number of an option: 8 of "8" and "h100:8", and 6 of "h100:4,a100:2". In --gres only
+// GPUs count: 8 of "gpu:8,nvme:1", and 1 of "gpu:h100". A number that is not known, as in "4-8", is
+// "${4-8}", like a variable without a value.
+std::string number_in(const std::string& value, bool is_gres) {
+  long long sum = 0;
+  for (const std::string& part : split(value, ",")) {
+    if (is_gres && part != "gpu" && !part.starts_with("gpu:")) continue;
+    const std::string last = part.substr(part.rfind(':') + 1);
+    const bool has_number = !last.empty() && std::isdigit(static_cast<unsigned char>(last[0])) != 0;
+    const long long number = is_gres && !has_number && !part.ends_with('}') ? 1 : digits_of(last);
+    if (number < 0) return value.starts_with("${") ? value : "${" + value + "}";
+    sum += number;
+  }
+  return fmt::format("{}", sum);
 }
 
 }  // namespace
@@ -45,12 +56,13 @@ void set_slurm_variables(const std::vector<std::string>& options, int line,
         if (i + 1 < options.size()) value = options[i + 1];
       } else if (equals != std::string::npos && option.substr(0, equals) == row.name) {
         value = option.substr(equals + 1);
-      } else if (!row.brief.empty() && option.starts_with(row.brief)) {
+      } else if (!row.brief.empty() && option.starts_with(row.brief) &&
+                 option.find_first_of("0123456789$") == row.brief.size()) {
         value = option.substr(row.brief.size());  // "-N4"
       }
-      if (row.name == "--gres" && !value.starts_with("gpu")) continue;
-      const std::string number = number_in(value);
-      if (number.empty()) continue;
+      const bool is_gres = row.name == "--gres";
+      if (value.empty() || (is_gres && value.find("gpu") == std::string::npos)) continue;
+      const std::string number = number_in(value, is_gres);
       for (const std::string_view name : row.variables)
         (*variables)[std::string(name)] = {{number}, line};
     }

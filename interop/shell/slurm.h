@@ -11,7 +11,8 @@
 namespace tandem {
 
 // Sets the variables that Slurm sets in a job with these options: {"-N", "4", "--mem=0"} sets
-// SLURM_NNODES and SLURM_JOB_NUM_NODES to 4. Other options, such as --mem, are passed over.
+// SLURM_NNODES and SLURM_JOB_NUM_NODES to 4. Other options, such as --mem, are passed over. A range
+// "4-8" leaves the value open: "${4-8}".
 void set_slurm_variables(const std::vector<std::string>& options, int line,
                          std::map<std::string, ShellVariable>* variables);
 
