@@ -33,4 +33,9 @@ int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
 // Sets the optimizer. REQUIRES: precision and ZeRO are set.
 void set_megatron_optimizer(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
 
+// Lists the sizes whose value is a shell variable that is never set under `open`, and removes the
+// keys that have their defaults. `before`, `gpus`: as in import_megatron.
+void ask_for_open_sizes(const MegatronArguments& arguments, const ImportedPlan& before,
+                        std::int64_t gpus, ImportedPlan* plan);
+
 }  // namespace tandem

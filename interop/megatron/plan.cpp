@@ -63,8 +63,6 @@ class MegatronPlan {
       const auto value = args_->whole(row.name, 1);
       if (value && *value != row.default_value)
         plan_->set(row.key, *value, args_->spelled(row.name));
-      if (const auto open = args_->open_value(row.name))
-        plan_->open.push_back({std::string(row.key.name()), open->where, open->text});
     }
     tp_ = args_->whole("tensor_model_parallel_size", 1).value_or(1);
     pp_ = args_->whole("pipeline_model_parallel_size", 1).value_or(1);
@@ -104,7 +102,8 @@ class MegatronPlan {
     auto world = args_->whole("world_size", 1);
     std::string from = args_->spelled("world_size");
     const auto nodes = args_->whole("nnodes", 1), gpus_per_node = args_->whole("gpus_per_node", 1);
-    if (!world && (nodes || gpus_per_node)) {
+    const bool is_open = args_->open_value("nnodes") || args_->open_value("gpus_per_node");
+    if (!world && !is_open && (nodes || gpus_per_node)) {
       world = product_of({nodes.value_or(1), gpus_per_node.value_or(8)});
       from = "nodes x GPUs a node";
       if (!gpus_per_node)
@@ -492,6 +491,7 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
   MegatronPlan(arguments, style, before, gpus, &plan).set();
   pad_vocabulary(arguments, before, &plan);
   RETURN_IF_ERROR(arguments->status());
+  ask_for_open_sizes(*arguments, before, gpus, &plan);
   arguments->list_unread_flags(&plan);
   place_keys([&](std::string_view field) { return arguments->place_of(field); }, &plan);
   return plan;
