@@ -287,6 +287,23 @@ void MegatronArguments::resolve_references() {
   }
 }
 
+std::string MegatronArguments::difference(const MegatronArguments& other) const {
+  const auto first = [](const auto& fields, const auto& others) {
+    for (const auto& [name, argument] : fields) {
+      const auto same = others.find(name);
+      const bool differs = same == others.end() || same->second.value != argument.value;
+      if (differs && !is_quiet_argument(name)) return argument.spelled;
+    }
+    return std::string();
+  };
+  for (const std::string& found :
+       {first(arguments_, other.arguments_), first(other.arguments_, arguments_),
+        first(open_, other.open_), first(other.open_, open_)}) {
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
 const MegatronArguments::Argument* MegatronArguments::take(std::string_view name) {
   taken_.emplace(name);
   const auto found = arguments_.find(name);

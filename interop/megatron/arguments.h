@@ -35,6 +35,10 @@ class MegatronArguments {
   // Replaces values that refer to other fields, "${data.seq_length}", by these fields' values.
   void resolve_references();
 
+  // Returns an argument that has another value in `other`, as the file writes it; empty: none.
+  // Arguments that change neither time nor memory may differ.
+  std::string difference(const MegatronArguments& other) const;
+
   // Return a field's value and mark it as read. A value of another type sets the error of status()
   // and returns nothing.
   std::optional<std::int64_t> whole(std::string_view name, std::int64_t least = 0);

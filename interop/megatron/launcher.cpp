@@ -67,49 +67,56 @@ struct StartedProgram {
   std::string name, where;
 };
 
-// Returns the programs that the commands may start, in order.
-std::vector<StartedProgram> programs_of(const ShellScript& script, const std::string& path) {
-  std::vector<StartedProgram> programs;
-  for (const ShellCommand& command : script.commands) {
-    if (!command.empty() && command[0].text == "echo") continue;
-    std::string before;
-    bool may_start = true;  // only assignments and commands such as "srun" came before
-    for (const ShellWord& word : command) {
-      std::istringstream parts(word.text);
-      for (std::string part; parts >> part; before = part) {
-        std::erase_if(part, [](char c) { return c == '\'' || c == '"'; });
-        const std::string name = part.substr(part.rfind('/') + 1);
-        if (name.ends_with(".py") || before == "-m" || before == "--module" || may_start)
-          programs.push_back({name, fmt::format("{}:{}", path, word.line)});
-        may_start =
-            may_start && (name.find('=') != std::string::npos ||
-                          matches_any(name, {"srun", "sudo", "nohup", "exec", "env", "time", "eval",
-                                             "bash", "sh", "-c", "-u", "uv", "run"}));
-      }
+// Adds the programs that a command may start, in order.
+void add_programs(const ShellCommand& command, const std::string& path,
+                  std::vector<StartedProgram>* programs) {
+  if (!command.empty() && command[0].text == "echo") return;
+  std::string before;
+  bool may_start = true;  // only assignments and commands such as "srun" came before
+  for (const ShellWord& word : command) {
+    std::istringstream parts(word.text);
+    for (std::string part; parts >> part; before = part) {
+      std::erase_if(part, [](char c) { return c == '\'' || c == '"'; });
+      const std::string name = part.substr(part.rfind('/') + 1);
+      if (name.ends_with(".py") || before == "-m" || before == "--module" || may_start)
+        programs->push_back({name, fmt::format("{}:{}", path, word.line)});
+      may_start = may_start && (name.find('=') != std::string::npos ||
+                                matches_any(name, {"srun", "sudo", "nohup", "exec", "env", "time",
+                                                   "eval", "bash", "sh", "-c", "-u", "uv", "run"}));
     }
   }
-  return programs;
+}
+
+// Returns whether a text has one of these words, with or without "=" and a value.
+bool has_word_in(const std::string& text, std::string_view globs) {
+  std::istringstream parts(text);
+  for (std::string part; parts >> part;) {
+    if (matches_word(part.substr(0, part.find('=')), globs)) return true;
+  }
+  return false;
+}
+
+bool has_word(const ShellCommand& command, std::string_view globs) {
+  return std::ranges::any_of(command,
+                             [&](const ShellWord& word) { return has_word_in(word.text, globs); });
 }
 
 // Returns whether a command or a variable has one of these words.
 bool has_word(const ShellScript& script, std::string_view globs) {
-  const auto matches = [&](const std::string& text) {
-    std::istringstream parts(text);
-    for (std::string part; parts >> part;) {
-      if (matches_word(part.substr(0, part.find('=')), globs)) return true;
-    }
-    return false;
+  const auto in_variables = [&](const std::map<std::string, ShellVariable>& variables) {
+    return std::ranges::any_of(variables, [&](const auto& named) {
+      return std::ranges::any_of(named.second.words,
+                                 [&](const std::string& text) { return has_word_in(text, globs); });
+    });
   };
-  return std::ranges::any_of(script.commands,
-                             [&](const ShellCommand& command) {
-                               return std::ranges::any_of(command, [&](const ShellWord& word) {
-                                 return matches(word.text);
-                               });
-                             }) ||
-         std::ranges::any_of(script.variables, [&](const auto& named) {
-           return std::ranges::any_of(named.second.words, matches);
-         });
+  return std::ranges::any_of(
+             script.commands,
+             [&](const ShellCommand& command) { return has_word(command, globs); }) ||
+         in_variables(script.variables) || std::ranges::any_of(script.environments, in_variables);
 }
+
+constexpr std::string_view kSlimeFlags =
+    "--rollout-batch-size --actor-num-nodes --actor-num-gpus-per-node";
 
 Error refused(const StartedProgram& program, std::string_view kind, std::string_view instead) {
   return Error::at(
@@ -130,15 +137,15 @@ const ProgramRow* row_of(const StartedProgram& program, std::span<const ProgramR
 }  // namespace
 
 Result<Launcher> launcher_of(const ShellScript& script, const std::string& path) {
-  const std::vector<StartedProgram> programs = programs_of(script, path);
+  std::vector<StartedProgram> programs;
+  for (const ShellCommand& command : script.commands) add_programs(command, path, &programs);
   for (const StartedProgram& program : programs) {
     const ProgramRow* row = row_of(program, kMegatron);
     if (row == nullptr) continue;
     if (row->kind.empty()) return Launcher::Megatron;
     return refused(program, row->kind, "");
   }
-  if (has_word(script, "--rollout-batch-size --actor-num-nodes --actor-num-gpus-per-node"))
-    return Launcher::Slime;
+  if (has_word(script, kSlimeFlags)) return Launcher::Slime;
   for (const StartedProgram& program : programs) {
     if (const ProgramRow* row = row_of(program, kOthers))
       return refused(program, row->kind, row->instead);
@@ -162,9 +169,29 @@ Result<Launcher> launcher_of(const ShellScript& script, const std::string& path)
                                  "values that are set here",
                                  name, name));
   }
+  if (script.ended > 0)
+    return Error::at(fmt::format("{}:{}", path, script.ended),
+                     "found exit before Megatron-LM's flags, expected a training before it");
   return Error::at(path,
                    "found a text without Megatron-LM's flags, expected a launch script, a log or "
                    "one of the other kinds of files");
+}
+
+std::vector<std::size_t> trainings_of(const ShellScript& script, Launcher launcher) {
+  std::vector<std::size_t> trainings;
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const ShellCommand& command = script.commands[i];
+    std::vector<StartedProgram> programs;
+    if (launcher == Launcher::Megatron) add_programs(command, "", &programs);
+    const bool is_entry_point = std::ranges::any_of(programs, [](const StartedProgram& program) {
+      const ProgramRow* row = row_of(program, kMegatron);
+      return row != nullptr && row->kind.empty();
+    });
+    if (is_entry_point || (launcher == Launcher::Slime && has_word(command, kSlimeFlags)) ||
+        (launcher == Launcher::Arguments && has_word(command, "*torchrun *.py")))
+      trainings.push_back(i);
+  }
+  return trainings;
 }
 
 std::vector<StartedCommand> commands_of(const ShellScript& script, const std::string& path,
@@ -221,8 +248,8 @@ void list_branches(const ShellScript& script, const std::string& path, ImportedP
     plan->assumed.push_back(fmt::format(
         "{}:{}: how often the loop goes round is not known: it is read once", path, line));
   for (const int line : script.repeated)
-    plan->assumed.push_back(fmt::format(
-        "{}:{}: the rounds of the loop differ: the last value of each flag counts", path, line));
+    plan->assumed.push_back(
+        fmt::format("{}:{}: the rounds of the loop differ: the last one counts", path, line));
   for (const int line : script.branches)
     plan->assumed.push_back(fmt::format(
         "{}:{}: all branches are read in order, the last assignment counts", path, line));

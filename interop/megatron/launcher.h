@@ -5,6 +5,7 @@
 //   MODEL_ARGS=(--num-layers 32 --hidden-size 4096)   -> no program: another script uses these
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,10 @@ enum class Launcher {
 // decoder-only language model; neither a program nor Megatron-LM's flags. An Error names the
 // program, and the file to import instead.
 Result<Launcher> launcher_of(const ShellScript& script, const std::string& path);
+
+// Returns which of the script's commands start the training: those of an entry point, in slime
+// those with its flags, and for other programs those that start a program in Python.
+std::vector<std::size_t> trainings_of(const ShellScript& script, Launcher launcher);
 
 // A command that starts a program, cut in three: "torchrun --nnodes 2 -m", "verl.trainer.main_ppo",
 // "a=1".

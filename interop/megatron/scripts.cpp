@@ -71,12 +71,15 @@ void set_slime(const ImportContext& context, MegatronArguments* arguments, Impor
   set_slime_data(context, arguments, lists);
   if (!arguments->flag("fp16")) arguments->add_field("bf16", "True", path);
   arguments->add_field("use_distributed_optimizer", "True", path);
-  if (const auto nodes = arguments->whole("actor_num_nodes", 1))
-    arguments->add_field("nnodes", fmt::format("{}", *nodes),
-                         arguments->place_of("actor_num_nodes"));
-  if (const auto gpus = arguments->whole("actor_num_gpus_per_node", 1))
-    arguments->add_field("gpus_per_node", fmt::format("{}", *gpus),
-                         arguments->place_of("actor_num_gpus_per_node"));
+  const auto set_gpus = [&](const char* name, const char* field) {
+    if (const auto number = arguments->whole(name, 1))
+      arguments->add_field(field, fmt::format("{}", *number), arguments->place_of(name));
+    if (const auto open = arguments->open_value(name))
+      arguments->add_field(field, open->text.substr(open->text.find('$')), open->where,
+                           open->text.substr(0, open->text.find(' ')));
+  };
+  set_gpus("actor_num_nodes", "nnodes");
+  set_gpus("actor_num_gpus_per_node", "gpus_per_node");
   lists->not_expressed.push_back(
       path +
       ": slime's rollouts and models beside the actor (reference, critic) are not covered: "
@@ -84,32 +87,56 @@ void set_slime(const ImportContext& context, MegatronArguments* arguments, Impor
   arguments->leave_out(kSlimeQuiet);
 }
 
+// One training of a script: its flags, and what they leave open.
+struct ScriptTraining {
+  MegatronArguments arguments;
+  std::vector<std::size_t> commands;  // of the script
+  std::vector<std::string> unset;     // lines with variables that have no value
+};
+
 // Sets the number of GPUs if srun or mpirun starts a process on each. torchrun's flags, which count
 // more, are among the arguments already.
 void set_launched_gpus(const ShellScript& script, const std::string& path,
-                       MegatronArguments* arguments) {
-  if (arguments->has("nnodes") || arguments->has("gpus_per_node") || arguments->has("world_size"))
+                       ScriptTraining* training) {
+  MegatronArguments& arguments = training->arguments;
+  // A training's own variables, as in "WORLD_SIZE=8 python ...", go before the script's.
+  const auto find = [&](const std::string& name) -> const ShellVariable* {
+    for (const std::size_t i : training->commands) {
+      const auto own = script.environments[i].find(name);
+      if (own != script.environments[i].end() && !own->second.words.empty()) return &own->second;
+    }
+    const auto found = script.variables.find(name);
+    return found == script.variables.end() || found->second.words.empty() ? nullptr
+                                                                          : &found->second;
+  };
+  const auto set = [&](const char* variable, const char* field, const char* option) {
+    const ShellVariable* found = find(variable);
+    if (found == nullptr) return false;
+    const std::string& value = found->words[0];
+    arguments.add_field(field, value, fmt::format("{}:{}", path, found->line),
+                        value.starts_with('$') ? option : "");
+    return true;
+  };
+  if (const ShellVariable* world = find("WORLD_SIZE");
+      world != nullptr && !arguments.has("nnodes") &&
+      world->words[0].find_first_not_of("0123456789") == std::string::npos)
+    set("WORLD_SIZE", "world_size", "");
+  if (arguments.has("nnodes") || arguments.has("gpus_per_node") || arguments.has("world_size"))
     return;
-  for (const ShellCommand& command : script.commands) {
+  for (const std::size_t at : training->commands) {
+    const ShellCommand& command = script.commands[at];
     if (command.empty() || !matches_any(command[0].text, {"mpirun", "mpiexec"})) continue;
     for (std::size_t i = 1; i + 1 < command.size(); ++i) {
       if (matches_any(command[i].text, {"-n", "-np", "--np"}))
-        return arguments->add_field("world_size", command[i + 1].text,
-                                    fmt::format("{}:{}", path, command[i + 1].line), "mpirun -np");
+        return arguments.add_field("world_size", command[i + 1].text,
+                                   fmt::format("{}:{}", path, command[i + 1].line), "mpirun -np");
     }
   }
-  const auto set = [&](const char* variable, const char* field) {
-    const auto found = script.variables.find(variable);
-    if (found == script.variables.end() || found->second.words.empty()) return false;
-    arguments->add_field(field, found->second.words[0],
-                         fmt::format("{}:{}", path, found->second.line));
-    return true;
-  };
-  if (set("SLURM_GPUS", "world_size")) return;
-  if (!set("SLURM_NNODES", "nnodes")) {
-    set("SLURM_NTASKS", "world_size");
-  } else if (!set("SLURM_GPUS_PER_NODE", "gpus_per_node")) {
-    set("SLURM_NTASKS_PER_NODE", "gpus_per_node");
+  if (set("SLURM_GPUS", "world_size", "--gpus")) return;
+  if (!set("SLURM_NNODES", "nnodes", "--nodes")) {
+    set("SLURM_NTASKS", "world_size", "--ntasks");
+  } else if (!set("SLURM_GPUS_PER_NODE", "gpus_per_node", "--gpus-per-node")) {
+    set("SLURM_NTASKS_PER_NODE", "gpus_per_node", "--ntasks-per-node");
   }
 }
 
@@ -178,40 +205,74 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
   return flags;
 }
 
+// Returns the flags of a script that starts no training with flags. It has those for another one,
+// in variables or in commands.
+ScriptTraining loose_flags(const ShellScript& script, const std::string& path) {
+  ScriptTraining training = {.arguments = MegatronArguments(path), .commands = {}, .unset = {}};
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const ShellCommand& command = script.commands[i];
+    const bool launches = std::ranges::any_of(command, [](const ShellWord& word) {
+      return word.text.ends_with(".py") || word.text.find(".py ") != std::string::npos ||
+             word.text.find("torchrun") != std::string::npos;
+    });
+    if (launches) continue;
+    training.commands.push_back(i);
+    add_flags(command, path, &training.arguments, &training.unset);
+  }
+  auto all = script.environments;
+  all.push_back(script.variables);
+  for (const auto& variables : all) {
+    for (const auto& [name, value] : variables) {
+      ShellCommand words;
+      for (const std::string& word : value.words) words.push_back({word, value.line});
+      add_flags(words, path, &training.arguments, &training.unset);
+    }
+  }
+  return training;
+}
+
+// Returns the script's training. Error: there are several that differ.
+Result<ScriptTraining> read_training(const ShellScript& script, Launcher launcher,
+                                     const std::string& path) {
+  std::optional<ScriptTraining> first;
+  const auto place = [&](const ScriptTraining& training) {
+    return fmt::format("{}:{}", path, script.commands[training.commands[0]].front().line);
+  };
+  for (const std::size_t i : trainings_of(script, launcher)) {
+    ScriptTraining training = {.arguments = MegatronArguments(path), .commands = {i}, .unset = {}};
+    if (add_flags(script.commands[i], path, &training.arguments, &training.unset) == 0) continue;
+    // slime has flags of its own for the GPUs.
+    if (launcher != Launcher::Slime) set_launched_gpus(script, path, &training);
+    if (!first) {
+      first = std::move(training);
+      continue;
+    }
+    const std::string flag = first->arguments.difference(training.arguments);
+    if (!flag.empty())
+      return Error::at(place(training),
+                       fmt::format("found a training that differs from that of {} in {}, expected "
+                                   "one: remove the other",
+                                   place(*first), flag));
+  }
+  if (first) return *std::move(first);
+  ScriptTraining loose = loose_flags(script, path);
+  if (launcher != Launcher::Slime) set_launched_gpus(script, path, &loose);
+  return loose;
+}
+
 }  // namespace
 
 Result<ImportedPlan> import_shell_script(const ShellScript& script, const ImportContext& context) {
   ASSIGN_OR_RETURN(const Launcher launcher, launcher_of(script, context.path));
-  MegatronArguments arguments(context.path);
-  std::vector<std::string> unset;
-  int flags = 0;
-  for (const ShellCommand& command : script.commands) {
-    const bool launches = std::any_of(command.begin(), command.end(), [](const ShellWord& word) {
-      return word.text.ends_with(".py") || word.text.find(".py ") != std::string::npos ||
-             word.text.find("torchrun") != std::string::npos;
-    });
-    if (launches) flags += add_flags(command, context.path, &arguments, &unset);
-  }
-  if (flags == 0) {
-    // The script launches nothing: it has the flags for another one, in variables or in commands.
-    for (const ShellCommand& command : script.commands)
-      flags += add_flags(command, context.path, &arguments, &unset);
-    for (const auto& [name, value] : script.variables) {
-      ShellCommand words;
-      for (const std::string& word : value.words) words.push_back({word, value.line});
-      flags += add_flags(words, context.path, &arguments, &unset);
-    }
-  }
+  ASSIGN_OR_RETURN(ScriptTraining training, read_training(script, launcher, context.path));
+  MegatronArguments& arguments = training.arguments;
   ImportedPlan lists;
   list_sourced_files(
       script, [&](int line) { return fmt::format("{}:{}", context.path, line); }, &lists);
-  if (launcher == Launcher::Slime) set_slime(context, &arguments, &lists);
-  if (const auto world = script.variables.find("WORLD_SIZE");
-      world != script.variables.end() && !arguments.has("nnodes") && !world->second.words.empty() &&
-      world->second.words[0].find_first_not_of("0123456789") == std::string::npos)
-    arguments.add_field("world_size", world->second.words[0],
-                        fmt::format("{}:{}", context.path, world->second.line));
-  set_launched_gpus(script, context.path, &arguments);
+  if (launcher == Launcher::Slime) {
+    set_slime(context, &arguments, &lists);
+    set_launched_gpus(script, context.path, &training);
+  }
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (launch script)",
                                    MegatronStyle::Megatron, context.before, context.gpus));
@@ -222,7 +283,8 @@ Result<ImportedPlan> import_shell_script(const ShellScript& script, const Import
              (key.key == "train.precision" || key.key == "train.flash_attention");
     });
   RETURN_IF_ERROR(plan.add(lists));
-  plan.not_understood.insert(plan.not_understood.end(), unset.begin(), unset.end());
+  plan.not_understood.insert(plan.not_understood.end(), training.unset.begin(),
+                             training.unset.end());
   list_branches(script, context.path, &plan);
   return plan;
 }

@@ -87,11 +87,16 @@ class ShellExpression {
     return value;
   }
   long long number_or_name() {
-    const bool braces = text_.next('$') && text_.next('{');
+    const bool expands = text_.next('$');
+    const bool braces = expands && text_.next('{');
     std::string word(text_.word());
     if (braces && !text_.next('}')) failed_ = true;
     const auto known = variables_.find(word);
-    if (known != variables_.end() && known->second.words.size() == 1) word = known->second.words[0];
+    if (known != variables_.end() && known->second.words.size() == 1) {
+      word = known->second.words[0];
+    } else if (expands) {
+      failed_ = true;  // "$1" is an argument, not a number
+    }
     const bool negative = word.starts_with('-');
     const long long value = digits_of(std::string_view(word).substr(negative ? 1 : 0));
     failed_ = failed_ || value < 0;

@@ -5,6 +5,7 @@
 #include "interop/shell/branches.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "interop/document/fields.h"
@@ -36,19 +37,36 @@ std::optional<bool> compared(const std::string& left, const std::string& sign,
   return std::nullopt;
 }
 
-}  // namespace
-
-void ShellBranches::open(std::optional<bool> condition) {
-  const bool outer = active();
-  frames_.push_back({outer, outer && condition.value_or(true), condition.value_or(false)});
-  frames_.back().known = condition.has_value();
+// Takes variables without a value, "${A}" and "${A[0]}", out of a word. Returns false for a word
+// whose value is another one, such as "${A%.*}" or "$(date)".
+bool take_unset(std::string* word, bool* unset) {
+  if (word->find("$(") != std::string::npos) return false;
+  for (std::size_t at; (at = word->find("${")) != std::string::npos;) {
+    const std::size_t close = word->find('}', at);
+    std::string name = word->substr(at + 2, close - at - 2);
+    if (name.ends_with(']')) name.resize(std::min(name.find('['), name.size()));
+    const bool is_plain =
+        std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    if (close == std::string::npos || !is_plain) return false;
+    *unset = true;
+    word->erase(at, close + 1 - at);
+  }
+  return true;
 }
 
-void ShellBranches::next(std::optional<bool> condition) {
+}  // namespace
+
+void ShellBranches::open(std::optional<bool> condition, bool is_certain) {
+  const bool outer = active();
+  frames_.push_back({outer, outer && condition.value_or(true), condition.value_or(false)});
+  frames_.back().certain = condition.has_value() && is_certain;
+}
+
+void ShellBranches::next(std::optional<bool> condition, bool is_certain) {
   if (frames_.empty()) return;
   Frame& frame = frames_.back();
   frame.active = frame.outer && !frame.decided && condition.value_or(true);
-  frame.known = frame.known && condition.has_value();
+  frame.certain = frame.certain && condition.has_value() && is_certain;
   frame.decided = frame.decided || condition.value_or(false);
 }
 
@@ -62,7 +80,7 @@ void ShellBranches::close() {
 
 bool ShellBranches::is_certain(std::size_t depth) const {
   return std::all_of(frames_.begin() + static_cast<std::ptrdiff_t>(std::min(depth, frames_.size())),
-                     frames_.end(), [](const Frame& frame) { return frame.known; });
+                     frames_.end(), [](const Frame& frame) { return frame.certain; });
 }
 
 void ShellBranches::leave(std::size_t depth) {
@@ -102,10 +120,7 @@ std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset)
   if (!last.empty()) words.pop_back();
   words.erase(words.begin());
   for (std::string& word : words) {
-    if (word.find("$(") != std::string::npos) return std::nullopt;
-    if (!word.starts_with("${")) continue;
-    *unset = true;
-    word.clear();
+    if (!take_unset(&word, unset)) return std::nullopt;
   }
   const bool negated = !words.empty() && words[0] == "!";
   if (negated) words.erase(words.begin());

@@ -15,14 +15,15 @@ class ShellBranches {
   // Returns whether the next command is run. A branch with an unknown condition counts as taken,
   // and so do the branches after it.
   bool active() const { return frames_.empty() || frames_.back().active; }
-  void open(std::optional<bool> condition);
-  void next(std::optional<bool> condition);  // elif
-  void otherwise();                          // else
+  // `is_certain`: the condition does not depend on variables without a value.
+  void open(std::optional<bool> condition, bool is_certain = true);
+  void next(std::optional<bool> condition, bool is_certain = true);  // elif
+  void otherwise();                                                  // else
   void close();
   // Returns how many branches are open; close_to() closes all but the outer `depth`.
   std::size_t depth() const { return frames_.size(); }
   void close_to(std::size_t depth) { frames_.resize(std::min(depth, frames_.size())); }
-  // Returns whether the conditions of all open branches but the outer `depth` are known.
+  // Returns whether the conditions of all open branches but the outer `depth` are certain.
   bool is_certain(std::size_t depth) const;
   // Skips the rest of all open branches but the outer `depth`, as break does.
   void leave(std::size_t depth);
@@ -45,13 +46,14 @@ class ShellBranches {
     bool in_patterns = false;  // a pattern of the case comes next
     bool matches = false;      // whether one of the branch's patterns so far does
     std::string word = {};     // the case's
-    bool known = true;         // whether all conditions so far are known
+    bool certain = true;       // whether all conditions so far are known, and certainly so
   };
   std::vector<Frame> frames_;
 };
 
-// Evaluates "[ a = b ]", "[[ -n a ]]" and the like, already expanded; nothing: another condition. A
-// variable without a value counts as empty, and sets *unset.
+// Evaluates "[ a = b ]", "[[ -n a ]]" and the like, already expanded; nothing: another condition,
+// or a part of a value such as "${A%.*}". A variable without a value counts as empty, and sets
+// *unset.
 std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset);
 
 }  // namespace tandem

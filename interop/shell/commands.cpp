@@ -24,12 +24,18 @@ std::vector<std::string> word_texts(const ShellCommand& words, std::size_t first
 // Handles a command that ends at `separator`: a part of an if, a case or a loop changes which
 // commands are run, some commands set variables, and all others that are run go into the script's
 // list.
-void ShellReader::end_command(ShellCommand words, ShellSeparator separator) {
+void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
+                              ShellVariables environment) {
+  const bool ends_group = !words.empty() && (words[0].text == "}" || words[0].text == ")");
+  if (ends_group && !groups_.empty() && groups_.back().is_subshell == (words[0].text == ")"))
+    close_group();
   const bool active = branches_.active();
   const bool joins = separator == ShellSeparator::kAnd || separator == ShellSeparator::kOr;
   const bool was_joined = std::exchange(joined_, joins);
+  const bool is_certain = !was_joined && branches_.is_certain(0);
+  const bool ends = active && !was_joined && !words.empty() && may_end(words[0].text);
   end_guarded(separator, !words.empty() && is_test(words[0].text));
-  if (words.empty()) return;  // assignments alone
+  if (words.empty() || ends_group) return;  // assignments alone
   if (words[0].text == "case" && words.size() > 2) open_case(&words, active);
   if (words.empty()) return;
 
@@ -42,13 +48,29 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator) {
   if (first == "done") return end_loop();
   const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
   if (is_loop) loops_.open(words, active, {at_, line_});
+  if (is_loop && active && words.size() > 1 && words[1].text == "read") forget(words, 2);
+  if (first == "exit") exited_ = ends;
+  if (exited_) script_.ended = words[0].line;
+  if (first == "return") returned_ = ends;
+  if (ends) return;
+  if (active && functions_.contains(first)) return call(words, environment, is_certain);
   if (first == "for" || (active && !is_loop && sets_variables(words))) return;
   if (joins && is_test(first)) return guard(words, separator == ShellSeparator::kOr, active);
   if (!active) return;
   if (first == "break" || first == "continue")
     return loops_.leave(first, !was_joined && words.size() == 1);
-  set_slurm_variables(take_srun_options(&words), words[0].line, &script_.variables);
+  set_slurm_variables(take_srun_options(&words), words[0].line, &environment);
   script_.commands.push_back(std::move(words));
+  script_.environments.push_back(std::move(environment));
+}
+
+// Returns whether "exit" or "return" ends the script or the function here: not in a subshell, nor
+// where it depends on what is not known. Checks such as "[ -z $DATA ] && exit 1" are passed over.
+bool ShellReader::may_end(const std::string& word) const {
+  if (word == "exit") return branches_.is_certain(0) && !in_subshell(0);
+  // The outermost branch is the call's own.
+  return word == "return" && !calls_.empty() && branches_.is_certain(1) &&
+         !in_subshell(calls_.back().groups) && loops_.depth() == calls_.back().loops;
 }
 
 // Removes "case WORD in" from the front of a command; the first pattern is left.
@@ -66,18 +88,19 @@ void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
       condition(is_whole ? word_texts(words, 1) : std::vector<std::string>{}, words[0].line,
                 branches_.active());
   if (words[0].text == "if") {
-    branches_.open(holds);
+    branches_.open(holds, !assumed_);
   } else {
-    branches_.next(holds);
+    branches_.next(holds, !assumed_);
   }
 }
 
 // Returns whether a test holds; nothing: unknown. If the test is run (`active`), lists its line
-// where the result is unknown or a variable without a value decides it.
+// where the result is unknown or a variable without a value decides it, which sets assumed_.
 std::optional<bool> ShellReader::condition(const std::vector<std::string>& texts, int line,
                                            bool active) {
   bool unset = false;
   const std::optional<bool> holds = shell_condition(texts, &unset);
+  assumed_ = unset || arguments_line_ == line;
   if (!active) return holds;
   if (!holds) script_.branches.push_back(line);
   if (holds && unset) script_.unset.push_back(line);
@@ -90,7 +113,7 @@ void ShellReader::guard(const ShellCommand& words, bool otherwise, bool active) 
   std::optional<bool> holds = condition(word_texts(words, 0), words[0].line, active);
   if (holds && otherwise) holds = !*holds;
   if (!active) holds = false;
-  branches_.open(holds);
+  branches_.open(holds, !assumed_);
   guard_ = {.is_open = true, .behind_and = !otherwise, .holds = holds};
   joined_ = false;
 }
@@ -107,10 +130,22 @@ void ShellReader::end_guarded(ShellSeparator separator, bool tests) {
   branches_.open(is_and || !guard_.holds ? guard_.holds : std::optional(!*guard_.holds));
 }
 
-// Follows "let", "((i++))" and "printf -v". Returns whether the command is one of these.
+// Removes the variables whose names are among the words from number `first` on: their values are
+// unknown from here on.
+void ShellReader::forget(const ShellCommand& words, std::size_t first) {
+  for (std::size_t i = first; i < words.size(); ++i)
+    script_.variables.erase(words[i].text.substr(0, words[i].text.find('[')));
+}
+
+// Follows "let", "((i++))", "printf -v", "shift", "unset" and "read", of which the words that are
+// read are unknown. Returns whether the command is one of these.
 bool ShellReader::sets_variables(const ShellCommand& words) {
   const std::string& first = words[0].text;
-  if (first == "let") {
+  if (first == "shift") {
+    shift(words);
+  } else if (matches_any(first, {"unset", "read", "mapfile", "readarray"})) {
+    forget(words, 1);
+  } else if (first == "let") {
     for (std::size_t i = 1; i < words.size(); ++i)
       shell_step(words[i].text, words[i].line, &script_.variables);
   } else if (first == "printf" && words.size() > 3 && words[1].text == "-v") {

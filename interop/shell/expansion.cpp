@@ -58,6 +58,7 @@ void ShellReader::single_quoted(WordFields* fields) {
   if (at_end()) return fail(line, "found a quote without its end, expected '");
   take();
   fields->add(text);
+  fields->quotes_star = fields->quotes_star || text.find('*') != std::string::npos;
 }
 
 void ShellReader::double_quoted(WordFields* fields) {
@@ -91,6 +92,9 @@ void ShellReader::double_quoted(WordFields* fields) {
   if (at_end()) return fail(line, "found a quote without its end, expected \"");
   take();
   if (!vanishes) fields->add("");
+  fields->quotes_star =
+      fields->quotes_star ||
+      (!fields->texts.empty() && fields->texts.back().find('*') != std::string::npos);
 }
 
 // Reads from an opening bracket to the one that closes it. Returns the text between the two.
@@ -156,17 +160,28 @@ bool ShellReader::expand(std::vector<std::string>* values) {
   if (peek() == '{') return braces(bracketed('{', '}'), values);
   std::string name;
   while (!at_end() && is_name(peek())) name += take();
-  if (name.empty() && peek() == '#') {  // the number of the script's own arguments: none are known
+  if (name.empty() && (peek() == '#' || peek() == '@' || peek() == '*'))
+    return arguments(take(), values);
+  if (name.empty() && !at_end() && std::string_view("?$!-").find(peek()) != std::string::npos) {
     take();
-    script_.unset.push_back(line_);
-    values->push_back("0");
-    return false;
-  }
-  if (name.empty() && !at_end() && std::string_view("@*?$!-").find(peek()) != std::string::npos) {
-    take();
-    return true;  // the script's own arguments: none
+    return true;
   }
   return braces(name, values);
+}
+
+// Expands "$#", "$@" or "$*" to a function's arguments. The script's own count as none.
+bool ShellReader::arguments(char sign, std::vector<std::string>* values) {
+  const auto known = script_.variables.find("@");
+  const bool is_known = known != script_.variables.end();
+  if (!is_known) arguments_line_ = line_;
+  if (sign != '#') {
+    starred_ = is_known && sign == '*';
+    if (is_known) *values = known->second.words;
+    return true;
+  }
+  if (!is_known) script_.unset.push_back(line_);
+  values->push_back(fmt::format("{}", is_known ? known->second.words.size() : 0));
+  return false;
 }
 
 // Returns the output of "$(A=2; echo $A)": one echo or printf, after assignments. Nothing: the
@@ -188,27 +203,29 @@ std::optional<std::string> ShellReader::substituted(const std::string& inside) {
   return printed;
 }
 
-// Expands each "${...}" of an arithmetic expression.
+// Expands each "${...}" and "$1" of an arithmetic expression.
 std::string ShellReader::with_defaults(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::size_t close = text.find('}', i);
-    if (text.compare(i, 2, "${") != 0 || close == std::string::npos) {
+    const bool is_argument = text[i] == '$' && i + 1 < text.size() &&
+                             std::isdigit(static_cast<unsigned char>(text[i + 1])) != 0;
+    if (!is_argument && (text.compare(i, 2, "${") != 0 || close == std::string::npos)) {
       plain += text[i];
       continue;
     }
     std::vector<std::string> values;
-    braces(text.substr(i + 2, close - i - 2), &values);
+    braces(is_argument ? text.substr(i + 1, 1) : text.substr(i + 2, close - i - 2), &values);
     plain += values.empty() ? "" : values[0];
-    i = close;
+    i = is_argument ? i + 1 : close;
   }
   return plain;
 }
 
 // Expands the inside of "${...}": NAME, NAME[@], NAME[2], NAME:-default, NAME-default,
-// NAME:=default, NAME:+other or NAME:?error.
+// NAME:=default, NAME:+other, NAME:?error, NAME,, or NAME^^.
 bool ShellReader::braces(const std::string& inside, std::vector<std::string>* values) {
-  if (inside == "@" || inside == "*") return true;  // the script's own arguments: none
+  if (inside == "@" || inside == "*" || inside == "#") return arguments(inside[0], values);
   std::size_t end = 0;
   while (end < inside.size() && is_name(inside[end])) ++end;
   const std::string name = inside.substr(0, end);
@@ -216,9 +233,9 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
   const bool all = rest.starts_with("[@]") || rest.starts_with("[*]");
   const bool is_star = rest.starts_with("[*]");
   if (all) rest.erase(0, 3);
-  const auto known = script_.variables.find(name);
-  const bool is_set = known != script_.variables.end() && !known->second.words.empty() &&
-                      !(known->second.words.size() == 1 && known->second.words[0].empty());
+  const ShellVariable* known = find(name);
+  const bool is_set = known != nullptr && !known->words.empty() &&
+                      !(known->words.size() == 1 && known->words[0].empty());
   std::size_t index = 0;
   if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 8) {
     const long long number = digits_of(rest.substr(1, close - 1));
@@ -228,9 +245,16 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
   const std::string op = rest.substr(0, rest.starts_with(':') ? 2 : 1);
   const char kind = op.empty() ? '-' : op.back();  // of ":-" and "-"
   if (is_set && kind != '+') {
+    if ((rest == ",," || rest == "^^") && !all && index < known->words.size()) {
+      values->push_back(known->words[index]);
+      for (char& c : values->back())
+        c = static_cast<char>(rest == ",," ? std::tolower(static_cast<unsigned char>(c))
+                                           : std::toupper(static_cast<unsigned char>(c)));
+      return false;
+    }
     // Operators that cut a value, as in ${A%.*}, are not expanded.
     if (kind != '-' && kind != '=' && kind != '?') return keep(inside, values);
-    *values = known->second.words;
+    *values = known->words;
     starred_ = is_star;
     if (all) return true;
     if (index >= values->size()) return keep(inside, values);
@@ -247,13 +271,14 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
     if (!inner.script_.failed.empty()) script_.failed.push_back(line_);
     std::string text;
     for (const std::string& word : fields.texts) text += (text.empty() ? "" : " ") + word;
-    if (kind == '=' && !name.empty()) script_.variables[name] = {{text}, line_};
+    if (kind == '=' && !name.empty() && branches_.active())
+      script_.variables[name] = {{text}, line_};
     values->push_back(text);
     return false;
   }
   // A variable set to "" gives "". A variable that was never set stays as written, or is an empty
   // array with [@].
-  if (known != script_.variables.end() || kind == '+') {
+  if (known != nullptr || kind == '+') {
     if (!all) values->push_back("");
     return all;
   }

@@ -78,7 +78,25 @@ std::optional<ShellPlace> ShellLoops::end_round() {
   return std::nullopt;
 }
 
-// Drops a round whose commands are those of the round before. Notes a loop whose rounds differ.
+// Drops those of the commands from `first` to `last` that begin in one of these lines.
+void ShellLoops::drop_commands(std::size_t first, std::size_t last, const std::set<int>& lines) {
+  auto& all = script_->commands;
+  auto& environments = script_->environments;
+  std::size_t kept = first;
+  for (std::size_t i = first; i < all.size(); ++i) {
+    if (i < last && lines.contains(all[i].front().line)) continue;
+    if (kept != i) {
+      all[kept] = std::move(all[i]);
+      environments[kept] = std::move(environments[i]);
+    }
+    ++kept;
+  }
+  all.resize(kept);
+  environments.resize(kept);
+}
+
+// Drops a round whose commands are those of the round before. Where two rounds differ, notes the
+// loop, and drops the earlier round's commands in the lines that the later round runs too.
 void ShellLoops::compare_rounds(Loop* loop) {
   auto& all = script_->commands;
   const auto first = all.begin() + static_cast<std::ptrdiff_t>(loop->before),
@@ -88,10 +106,17 @@ void ShellLoops::compare_rounds(Loop* loop) {
   };
   if (first != round && std::equal(first, round, round, all.end(), same)) {
     all.resize(loop->round);
+    script_->environments.resize(loop->round);
     return;
   }
-  if (first != round) note(loop->line, &script_->repeated);
-  loop->before = loop->round;
+  const std::size_t size = all.size();
+  if (first != round) {
+    note(loop->line, &script_->repeated);
+    std::set<int> lines;
+    for (auto command = round; command != all.end(); ++command) lines.insert(command->front().line);
+    drop_commands(loop->before, loop->round, lines);
+  }
+  loop->before = loop->round - (size - all.size());
   loop->round = all.size();
 }
 

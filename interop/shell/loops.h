@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ class ShellLoops {
   void leave(const std::string& word, bool is_known);
   // Notes that a variable was set.
   void assigned();
+  std::size_t depth() const { return loops_.size(); }  // how many are open
 
  private:
   struct Loop {
@@ -48,6 +50,7 @@ class ShellLoops {
   };
 
   std::optional<bool> begin_round(Loop* loop);
+  void drop_commands(std::size_t first, std::size_t last, const std::set<int>& lines);
   void compare_rounds(Loop* loop);
 
   ShellScript* script_;

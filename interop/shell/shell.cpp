@@ -16,7 +16,8 @@
 namespace tandem {
 
 // Skips blanks, continued lines and comments; with `newlines` also ends of lines. A comment
-// "#SBATCH --nodes=4" sets Slurm's variables, such as SLURM_NNODES.
+// "#SBATCH --nodes=4" before the first command, where sbatch stops to look for them, sets Slurm's
+// variables, such as SLURM_NNODES.
 void ShellReader::skip(bool newlines) {
   while (!at_end()) {
     if (peek() == '\\' && peek(1) == '\n') {
@@ -28,7 +29,7 @@ void ShellReader::skip(bool newlines) {
       const int line = line_;
       std::string comment;
       while (!at_end() && peek() != '\n') comment += take();
-      if (comment.starts_with("#SBATCH "))
+      if (comment.starts_with("#SBATCH ") && !began_)
         set_slurm_variables(split_words(comment), line, &script_.variables);
     } else {
       return;
@@ -38,42 +39,81 @@ void ShellReader::skip(bool newlines) {
 
 // Reads a simple command up to its separator, and ends it.
 void ShellReader::command() {
-  ShellCommand words;
-  bool assigns = false;
+  OpenCommand open;
+  ShellCommand& words = open.words;
   while (true) {
     skip(false);
     const char c = peek();
-    if (c == '(' && peek(1) == '(' && words.size() < 2 && !branches_.in_patterns() &&
-        (words.empty() || matches_any(words[0].text, {"if", "elif", "while", "until", "for"}))) {
+    began_ = began_ || (!at_end() && c != '\n');
+    if (defines(words)) return;
+    if (c == '(' && peek(1) != '(' && words.empty() && !open.assigns && !branches_.in_patterns()) {
+      take();
+      open_group(true);
+    } else if (c == '(' && peek(1) == '(' && words.size() < 2 && !branches_.in_patterns() &&
+               (words.empty() ||
+                matches_any(words[0].text, {"if", "elif", "while", "until", "for"}))) {
       arithmetic_command(&words);
-      continue;
-    }
-    if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
-      const ShellSeparator separator = take_separator();
-      if (assigns || !words.empty()) end_command(std::move(words), separator);
-      if (separator == ShellSeparator::kNextPatterns) branches_.next_patterns();
-      return;
-    }
-    if (c == '<' || c == '>') {
+    } else if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
+      if (ends_at_separator(&open)) return;
+    } else if (c == '<' || c == '>') {
       redirection();
-      continue;
-    }
-    const int line = line_;
-    if (words.empty() && assignment()) {
-      assigns = true;
-      continue;
-    }
-    WordFields fields;
-    read_word(&fields);
-    // "2>&1": the number belongs to the redirection.
-    if ((peek() == '>' || peek() == '<') && fields.texts.size() == 1 &&
-        fields.texts[0].find_first_not_of("0123456789") == std::string::npos)
-      continue;
-    for (const std::string& text : fields.texts) {
-      if (words.empty() && is_keyword(text)) continue;
-      words.push_back({text, line});
+    } else if (words.empty() && assignment(&open.saved)) {
+      open.assigns = true;
+    } else {
+      add_word(&open);
     }
   }
+}
+
+// Takes the separator behind a command, and ends it. Returns false where a subshell ends too, whose
+// own separator follows.
+bool ShellReader::ends_at_separator(OpenCommand* open) {
+  const char c = peek();
+  const ShellSeparator separator = take_separator();
+  const std::size_t behind = at_;
+  const std::string first = open->words.empty() ? "" : open->words[0].text;
+  const bool is_pattern = first == "case" || (branches_.in_patterns() && first != "esac");
+  if (first.empty()) {  // "A=1 $NONE" sets A
+    for (const auto& [name, variable] : open->environment) script_.variables[name] = variable;
+  }
+  if (open->assigns || !open->words.empty())
+    end_command(std::move(open->words), separator, std::move(open->environment));
+  if (at_ != behind) return true;  // a loop goes round again
+  if (separator == ShellSeparator::kNextPatterns) branches_.next_patterns();
+  if (c == '(' && !is_pattern) open_group(true);  // as in "diff <(a) <(b)"
+  if (c != ')' || is_pattern || groups_.empty() || !groups_.back().is_subshell) return true;
+  *open = {.words = {{")", line_}}, .assigns = false, .saved = {}, .environment = {}};
+  return false;
+}
+
+// Reads the next word of a command. Keywords in front of it are no words.
+void ShellReader::add_word(OpenCommand* open) {
+  ShellCommand& words = open->words;
+  const int line = line_;
+  if (!open->saved.empty()) open->environment = take_back(&open->saved);
+  WordFields fields;
+  read_word(&fields);
+  // "2>&1": the number belongs to the redirection.
+  if ((peek() == '>' || peek() == '<') && fields.texts.size() == 1 &&
+      fields.texts[0].find_first_not_of("0123456789") == std::string::npos)
+    return;
+  for (const std::string& text : fields.texts) {
+    const bool declares = matches_any(text, {"export", "local", "readonly", "declare", "typeset"});
+    if (words.empty() && declares) {
+      declare_names(text);
+      open->assigns = true;
+      continue;
+    }
+    if (words.empty() && is_keyword(text)) continue;
+    // "fi" and "esac" need no ";" behind them.
+    if (text == "}" && words.size() == 1 && matches_any(words[0].text, {"fi", "esac"}))
+      end_command(std::exchange(words, {}), ShellSeparator::kEnd, {});
+    words.push_back({text, line});
+  }
+  // A quoted * matches itself alone, which is not followed: the test counts as unknown.
+  if (fields.quotes_star && !words.empty() &&
+      (branches_.in_patterns() || std::ranges::find(words, "[[", &ShellWord::text) != words.end()))
+    words.back().text = "$(" + words.back().text + ")";
 }
 
 ShellSeparator ShellReader::take_separator() {
@@ -106,23 +146,32 @@ void ShellReader::arithmetic_command(ShellCommand* words) {
   for (const std::string& text : texts) words->push_back({text, line});
 }
 
+// Skips options such as "-x". Returns their letters.
+std::string ShellReader::skip_options() {
+  WordFields options;
+  skip(false);
+  while (peek() == '-' && std::isalpha(static_cast<unsigned char>(peek(1))) != 0) {
+    read_word(&options);
+    skip(false);
+  }
+  std::string letters;
+  for (const std::string& option : options.texts) letters += option;
+  return letters;
+}
+
+// Takes back assignments, and returns the values that they set.
+ShellVariables ShellReader::take_back(SavedVariables* saved) {
+  ShellVariables values;
+  for (const auto& [name, before] : *saved) values[name] = script_.variables[name];
+  restore(std::exchange(*saved, {}));
+  return values;
+}
+
 bool ShellReader::is_keyword(const std::string& word) {
   if (word == "else") branches_.otherwise();
-  for (const char* keyword : {"then", "else", "do", "{", "}", "export", "local", "readonly",
-                              "declare", "typeset", "exec", "time", "!"}) {
-    if (word == keyword) {
-      // An assignment may follow.
-      skip(false);
-      while (peek() == '-' && std::isalpha(static_cast<unsigned char>(peek(1))) != 0) {
-        WordFields option;
-        read_word(&option);
-        skip(false);
-      }
-      while (assignment()) skip(false);
-      return true;
-    }
-  }
-  return false;
+  if (word == "{") open_group(false);
+  if (word == "exec" || word == "time") skip_options();
+  return matches_any(word, {"then", "else", "do", "{", "exec", "time", "!"});
 }
 
 // Skips a redirection. The lines of a here-document, "<<EOF", begin after this line.
@@ -150,7 +199,7 @@ void ShellReader::here_documents() {
 }
 
 // Reads NAME=word, NAME+=word, NAME=(words) or NAME+=(words).
-bool ShellReader::assignment() {
+bool ShellReader::assignment(SavedVariables* saved) {
   std::size_t end = at_;
   while (end < text_.size() && is_name(text_[end])) ++end;
   if (end == at_ || std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) return false;
@@ -179,6 +228,7 @@ bool ShellReader::assignment() {
   for (const std::string& text : value) count(text.size());
   if (branches_.active()) {
     loops_.assigned();
+    if (saved != nullptr) save(name, saved);
     script_.variables[name] = {std::move(value), line};
   } else if (!value.empty() && value[0].find_first_not_of(" \t\n") != std::string::npos &&
              value[0].compare(value[0].find_first_not_of(" \t\n"), 2, "--") == 0) {

@@ -33,12 +33,16 @@ std::vector<std::string> word_texts(const ShellCommand& words, std::size_t first
 struct ShellScript {
   std::map<std::string, ShellVariable> variables;
   std::vector<ShellCommand> commands;
+  // Variables that one command alone has, for each command: A in "A=1 run", and those that Slurm
+  // sets for the options of "srun -N 4 run".
+  std::vector<std::map<std::string, ShellVariable>> environments;
   // Lines with an if or a case that cannot be decided: all their branches are read, in order.
   std::vector<int> branches;
   std::vector<int> failed;  // lines with "$(a || echo b)" that are taken as b
   std::vector<int> unset;   // lines with an if decided by variables without a value, taken as empty
+  int ended = 0;            // line of the exit that ends the script; 0: none
   std::vector<int> read_once;  // lines of loops that set variables and may go round more often
-  std::vector<int> repeated;   // lines of loops whose rounds run different commands
+  std::vector<int> repeated;  // lines of loops whose rounds run different commands: the last counts
 };
 
 // Reads a script. Errors: quotes or brackets that do not end, expansions without end.

@@ -1,12 +1,14 @@
 // ShellReader: interprets a launch script in one pass, command by command. It assigns variables and
 // expands words as bash does, but runs no program. It follows an if's branch whose condition holds,
-// or all branches if the condition is unknown, and repeats loops over known words or numbers.
+// or all branches if the condition is unknown, repeats loops over known words or numbers, and runs
+// functions where they are called.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +37,33 @@ struct ShellGuard {
   std::optional<bool> holds;  // A, or its negation in "[ A ] || b"; nothing: unknown
 };
 
+using ShellVariables = std::map<std::string, ShellVariable>;
+// Values that variables go back to; nothing: they had none.
+using SavedVariables = std::map<std::string, std::optional<ShellVariable>>;
+
+// A command that is being read. Assignments in front of it are for it alone, and its words do not
+// see them.
+struct OpenCommand {
+  ShellCommand words;
+  bool assigns = false;
+  SavedVariables saved;  // what the assignments hide, as long as no word follows
+  ShellVariables environment;
+};
+
+// A group of commands that is open: "{ a; b; }", or "( a; b )", whose assignments end with it.
+struct ShellGroup {
+  bool is_subshell = false;
+  std::size_t depth = 0;     // of the branches around it
+  ShellGuard guard;          // the list that the group is a command of
+  ShellVariables variables;  // those before a subshell
+};
+
+// A function that is running.
+struct ShellCall {
+  SavedVariables locals;              // what its local variables hide
+  std::size_t groups = 0, loops = 0;  // how many were open before it
+};
+
 class ShellReader {
  public:
   ShellReader(const std::string& text, const std::string& path) : text_(text), path_(path) {}
@@ -59,7 +88,7 @@ class ShellReader {
   static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
   void read_all() {
-    while (at_ < text_.size() && !error_) command();
+    while (at_ < text_.size() && !error_ && !exited_) command();
   }
   bool at_end() const { return at_ >= text_.size(); }
   char peek(std::size_t ahead = 0) const {
@@ -82,24 +111,45 @@ class ShellReader {
   }
 
   // Decides which commands are run, in commands.cpp.
-  void end_command(ShellCommand words, ShellSeparator separator);
+  void end_command(ShellCommand words, ShellSeparator separator, ShellVariables environment);
+  bool may_end(const std::string& word) const;
   void open_case(ShellCommand* words, bool active);
   void open_if(const ShellCommand& words, ShellSeparator separator);
   std::optional<bool> condition(const std::vector<std::string>& texts, int line, bool active);
   void guard(const ShellCommand& words, bool otherwise, bool active);
   void end_guarded(ShellSeparator separator, bool tests);
   bool sets_variables(const ShellCommand& words);
+  void forget(const ShellCommand& words, std::size_t first);
   void end_loop();
+
+  // Groups and functions, in functions.cpp.
+  void open_group(bool is_subshell);
+  void close_group();
+  bool in_subshell(std::size_t depth) const;
+  bool defines(const ShellCommand& words);
+  void define(const std::string& name);
+  void run_group(ShellPlace place);
+  void call(const ShellCommand& words, const ShellVariables& environment, bool is_certain);
+  void shift(const ShellCommand& words);
+  void declare_names(const std::string& keyword);
+  void save(const std::string& name, SavedVariables* to) const;
+  void restore(const SavedVariables& saved);
+  const ShellVariable* find(const std::string& name);
 
   // Reads commands, in shell.cpp.
   void skip(bool newlines);
   void command();
+  bool ends_at_separator(OpenCommand* open);
+  void add_word(OpenCommand* open);
   ShellSeparator take_separator();
   void arithmetic_command(ShellCommand* words);
   bool is_keyword(const std::string& word);
+  std::string skip_options();
   void redirection();
   void here_documents();
-  bool assignment();
+  // `saved`: gets the values that the variables had; null: they are not needed.
+  bool assignment(SavedVariables* saved = nullptr);
+  ShellVariables take_back(SavedVariables* saved);
   std::vector<std::string> array(int line);
 
   // Reads words, in expansion.cpp.
@@ -111,6 +161,7 @@ class ShellReader {
   bool expand(std::vector<std::string>* values);
   std::optional<std::string> substituted(const std::string& inside);
   std::string with_defaults(const std::string& text);
+  bool arguments(char sign, std::vector<std::string>* values);
   bool braces(const std::string& inside, std::vector<std::string>* values);
   static bool keep(const std::string& inside, std::vector<std::string>* values);
 
@@ -124,8 +175,17 @@ class ShellReader {
   ShellLoops loops_{&script_, &branches_};
   std::vector<std::string> here_ends_;  // end words of here-documents (<<EOF) after this line
   ShellGuard guard_;
-  bool joined_ = false;   // the command follows && or ||
-  bool starred_ = false;  // the last expansion was of ${A[*]}
+  bool joined_ = false;                     // the command follows && or ||
+  bool starred_ = false;                    // the last expansion was of ${A[*]}
+  bool began_ = false;                      // a command or an assignment was read
+  bool exited_ = false, returned_ = false;  // the script or the function has ended
+  bool assumed_ = false;                    // a variable without a value decided the last condition
+  int arguments_line_ = 0;  // of the last expansion of the script's own arguments, taken as none
+  std::vector<ShellGroup> groups_;               // open ones
+  std::map<std::string, ShellPlace> functions_;  // their bodies
+  std::vector<ShellCall> calls_;                 // the inner one last
+  int defining_ = 0;                             // functions that are skipped, one in another
+  ShellVariable argument_;                       // what find() returns for "$1"
   std::optional<Error> error_;
 };
 

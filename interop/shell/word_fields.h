@@ -10,7 +10,8 @@ namespace tandem {
 // The fields that one word becomes: mostly one, but none or several after an expansion.
 struct WordFields {
   std::vector<std::string> texts;
-  bool open = false;  // the last one goes on
+  bool open = false;         // the last one goes on
+  bool quotes_star = false;  // a * stands between quotes, so that it is none of a pattern
 
   void add(const std::string& text) {
     if (!open) texts.emplace_back();

@@ -77,6 +77,77 @@ TEST_CASE("assignments do what bash does: to arrays, by let, and none where the 
   CHECK(words_of("T=2\nwhile [[ $# -gt 0 ]]; do T=$1; shift; done\nrun $T\n") == Words{"run", "2"});
 }
 
+TEST_CASE("a function's body is run where it is called, with its arguments and local variables") {
+  CHECK(words_of("a() { N=1; }\nb() { N=2; }\na\nrun $N\n") == Words{"run", "1"});
+  CHECK(words_of("f() {\n  local N=$1\n  M=$((N * $2)); shift; R=\"$@\"\n}\nN=5\nf 3 4 y\n"
+                 "run $N $M $R\n") == Words{"run", "5", "12", "4", "y"});
+  CHECK(words_of("function f\n{\n  N=2\n}\ng() ( N=3 )\nN=1\nf\ng\nrun $N\n") == Words{"run", "2"});
+  CHECK(words_of("f() { if [ $1 = a ]; then N=1; return; fi; N=2; }\nf a\nrun $N\n") ==
+        Words{"run", "1"});
+  CHECK(words_of("f() { case $1 in a) N=1 ;; *) N=2 ;; esac }\nf b\nrun $N ${#}\n") ==
+        Words{"run", "2", "0"});
+  CHECK(words_of("f() { f; }\nf\nrun $(($1 * 8))\n") == Words{"run", "$((${1} * 8))"});
+  CHECK(parse_shell("f() {\n  run\n", "a.sh").error().text() ==
+        "a.sh:1: found a function without its end, expected }");
+}
+
+TEST_CASE("what stands behind an exit is not run, and checks of what is not known are no exit") {
+  CHECK(words_of("run 1\nexit 0\nrun 2\n") == Words{"run", "1"});
+  CHECK(words_of("A=1\nif [ $A = 1 ]; then run 1; exit; fi\nrun 2 'a\n") == Words{"run", "1"});
+  for (const std::string check :
+       {"[ -z $U ] && exit 1", "[ -z \"$U\" ] && { echo no; exit 1; }", "cd x || exit 1",
+        "cd x || { echo no; exit 1; }", "if [ $# -lt 1 ]; then exit 1; fi", "(exit 1)",
+        "if check; then exit; fi", "u() { exit 1; }\n[ -z \"$U\" ] && u",
+        "if [ -z \"$*\" ]; then exit 1; fi"}) {
+    INFO(check);
+    CHECK(words_of(check + "\nrun 2\n") == Words{"run", "2"});
+  }
+  CHECK(has(refusal("train.sh", "exit 0\ntorchrun" + kGpt + "\n"),
+            "train.sh:1: found exit before Megatron-LM's flags"));
+}
+
+TEST_CASE("assignments end with the command, the subshell or the function that they are for") {
+  CHECK(words_of("T=2\nT=8 bash x.sh\nrun $T\n") == Words{"run", "2"});
+  CHECK(words_of("T=2\nT=8 run $T\n") == Words{"run", "2"});
+  CHECK(parse_shell("W=8 run\n", "a.sh")->environments.back().at("W").words == Words{"8"});
+  CHECK(words_of("T=2\n(T=8; echo hi)\nrun $T\n") == Words{"run", "2"});
+  CHECK(words_of("T=2\nf() { local T=8; }\nf\nrun $T\n") == Words{"run", "2"});
+  CHECK(words_of("T=2\ndiff <(T=3) <(T=4)\nrun $T\n") == Words{"run", "2"});
+  CHECK(words_of("T=2\n(for a in x y; do T+=$a; done)\nrun $T\n") == Words{"run", "2"});
+  CHECK(words_of("T=2\nunset T\nrun ${T:-8}\n") == Words{"run", "8"});
+  CHECK(words_of("T=8\nread T P <<< '2 4'\nrun $T\n") == Words{"run", "${T}"});
+  CHECK(words_of("A=0\n[ $A = 1 ] && export X=b\nrun 1\n") == Words{"run", "1"});
+  CHECK(words_of("A=0 X=a\n[ $A = 1 ] && { X=b; Y=b; }\nrun $X\n") == Words{"run", "a"});
+}
+
+TEST_CASE("conditions on parts of a value and on quoted patterns are not guessed") {
+  CHECK(words_of("F=TRUE\nif [ \"${F,,}\" = true ]; then X=1; fi\nrun $X ${F,,} ${F^^}\n") ==
+        Words{"run", "1", "true", "TRUE"});
+  CHECK(words_of("if [ x$U = x ]; then X=1; else X=2; fi\nrun $X\n") == Words{"run", "1"});
+  for (const std::string condition : {"[[ $A == \"*c\" ]]", "[ \"${A%.*}\" = b ]"})
+    CHECK(parse_shell("A=b.c\nif " + condition + "; then X=1; fi\n", "a.sh")->branches ==
+          std::vector<int>{2});
+}
+
+TEST_CASE("flags are those of the training, and of several that differ none is chosen") {
+  const std::string gpt = "torchrun" + kGpt, other =
+                                                 "torchrun tools/run_text_generation_server.py "
+                                                 "--tensor-model-parallel-size 8 --fp8-format "
+                                                 "hybrid\n";
+  const Keys keys = keys_of(script(gpt + "\n"));
+  CHECK(keys_of(script(gpt + "\n" + other)) == keys);
+  CHECK(keys_of(script(other + gpt + "\n")) == keys);
+  CHECK(keys_of(script(gpt + "\nexit 0\n" + gpt + "--fp8-format hybrid\n")) == keys);
+  CHECK(keys_of(script(gpt + "--log-interval 5\n" + gpt + "\n")) == keys);
+  CHECK(refusal("train.sh", gpt + "--fp8-format hybrid\n" + gpt + "\n") ==
+        "train.sh:2: found a training that differs from that of train.sh:1 in --fp8-format, "
+        "expected one: remove the other");
+  const ImportedPlan loop =
+      script("for t in 1 2; do\n" + gpt + "--tensor-model-parallel-size $t\ndone\n");
+  CHECK(keys_of(loop).at("parallel.tp") == "2");
+  CHECK(mentions(loop.assumed, "the rounds of the loop differ: the last one counts"));
+}
+
 TEST_CASE("a size that the script leaves open is asked for, and an earlier one does not count") {
   const auto why = [](const std::string& text) {
     const auto plan = import_sources({{"train.sh", text}});
@@ -88,6 +159,26 @@ TEST_CASE("a size that the script leaves open is asked for, and an earlier one d
         Words{"the batch: --set parallel.global_batch=N",
               "parallel.tp, which train.sh:1 leaves open as --tensor-model-parallel-size ${TP}",
               "parallel.global_batch, which train.sh:1 leaves open as --global-batch-size ${GBS}"});
+  const std::string sized = kGpt + "--tensor-model-parallel-size 2 ", gpus = "torchrun --nnodes ";
+  CHECK(
+      why("torchrun --nnodes 4 --nproc_per_node 8" + sized + "--global-batch-size $GBS\n").size() ==
+      2);
+  CHECK(why(gpus + "$N --nproc_per_node 8" + sized + "\n") ==
+        Words{"cluster.gpus, which train.sh:1 leaves open as --nnodes ${N}"});
+  CHECK(why(gpus + "$(wc -l < hosts) --nproc_per_node 8" + sized + "\n") ==
+        Words{"cluster.gpus, which train.sh:1 leaves open as --nnodes $(wc -l < hosts)"});
+  for (const auto& [key, flag] : std::map<std::string, std::string>{
+           {"model.experts", "--num-experts"},
+           {"model.ffn_hidden", "--ffn-hidden-size"},
+           {"parallel.vpp", "--num-layers-per-virtual-pipeline-stage"},
+           {"parallel.layers_per_stage", "--pipeline-model-parallel-layout"}})
+    CHECK(why("torchrun" + sized + flag + " $A --swiglu\n") ==
+          Words{key + ", which train.sh:1 leaves open as " + flag + " ${A}"});
+  const auto given = import_sources({{"train.sh", gpus + "$N" + sized + "\n"}}, {.gpus = 64});
+  REQUIRE(given.ok());
+  CHECK(unknown_parts(*given).empty());
+  CHECK(why("#!/bin/bash\n#SBATCH --nodes=8-16\n#SBATCH --gpus-per-node=8\nsrun python" + sized +
+            "\n") == Words{"cluster.gpus, which train.sh:2 leaves open as --nodes ${8-16}"});
 }
 
 TEST_CASE("GPUs are those that Slurm or mpirun start, where torchrun says nothing") {
@@ -104,6 +195,20 @@ TEST_CASE("GPUs are those that Slurm or mpirun start, where torchrun says nothin
   CHECK(gpus(header + "torchrun --nproc_per_node 4 --nnodes $SLURM_NNODES" + kGpt + "\n") == "64");
   CHECK(gpus("G=24\nmpirun -np $G -x A=1 python" + kGpt + "\n") == "24");
   CHECK(gpus("python" + kGpt + "\n").empty());
+  CHECK(gpus(header + "#SBATCH --gres=gpu:8,nvme:1\nsrun python" + kGpt + "\n") == "128");
+  CHECK(gpus(header + "#SBATCH --gres=craynetwork:1,gpu:a100:4\nsrun python" + kGpt + "\n") ==
+        "64");
+  CHECK(gpus(header + "#SBATCH --gres=gpu\nsrun python" + kGpt + "\n") == "16");
+  // sbatch reads no options behind the first command.
+  CHECK(gpus(header + "A=1\n#SBATCH --nodes=32\nsrun --gpus-per-node 8 python" + kGpt + "\n") ==
+        "128");
+  // Options and variables of another command do not count.
+  const std::string eval = "srun -N 1 --ntasks-per-node=2 python tools/eval.py --x 1\n",
+                    train = "srun -N 4 --ntasks-per-node=8 python" + kGpt + "\n";
+  CHECK(gpus(eval + train) == "32");
+  CHECK(gpus(train + eval) == "32");
+  CHECK(gpus("WORLD_SIZE=16 python" + kGpt + "\n") == "16");
+  CHECK(gpus("WORLD_SIZE=16 python tools/eval.py\npython" + kGpt + "\n").empty());
   const ImportedPlan guess = script(header + "srun python" + kGpt + "\n");
   CHECK(keys_of(guess).at("cluster.gpus") == "128");
   CHECK(mentions(guess.assumed, "8 GPUs a node"));
