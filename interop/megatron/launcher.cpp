@@ -157,6 +157,13 @@ Result<Launcher> launcher_of(const ShellScript& script, const std::string& path)
                      fmt::format("found {}, which is no entry point of Megatron-LM's or of a fork "
                                  "that is known, expected one such as pretrain_gpt.py",
                                  python->name));
+  if (!script.uncalled.empty() && trainings_of(script, Launcher::Arguments).empty()) {
+    const auto& [name, line] = *script.uncalled.begin();
+    return Error::at(fmt::format("{}:{}", path, line),
+                     fmt::format("found no training, but the function {}, which is not called "
+                                 "here: call it with its arguments",
+                                 name));
+  }
   if (has_word(script,
                "--num-layers --tensor-model-parallel-size --micro-batch-size "
                "--num-attention-heads --global-batch-size --pipeline-model-parallel-size"))

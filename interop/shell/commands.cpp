@@ -49,10 +49,12 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
   if (is_loop) loops_.open(words, active, {at_, line_});
   if (is_loop && active && words.size() > 1 && words[1].text == "read") forget(words, 2);
-  if (first == "exit") exited_ = ends;
-  if (exited_) script_.ended = words[0].line;
-  if (first == "return") returned_ = ends;
-  if (ends) return;
+  if (active && (first == "exit" || first == "return")) {
+    exited_ = ends && first == "exit";
+    returned_ = ends && first == "return";
+    if (exited_) script_.ended = words[0].line;
+    return;
+  }
   if (active && functions_.contains(first)) return call(words, environment, is_certain);
   if (first == "for" || (active && !is_loop && sets_variables(words))) return;
   if (joins && is_test(first)) return guard(words, separator == ShellSeparator::kOr, active);
@@ -81,8 +83,13 @@ void ShellReader::open_case(ShellCommand* words, bool active) {
   words->erase(words->begin(), words->begin() + 3);
 }
 
-// Opens the branch of "if A" or "elif A". A longer condition, "if A && B", counts as unknown.
+// Opens the branch of "if A" or "elif A". A longer condition, "if A && B", counts as unknown, and
+// so does a function, which is run behind "if".
 void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
+  const std::size_t name = words.size() > 1 && words[1].text == "!" ? 2 : 1;
+  if (words[0].text == "if" && branches_.active() && name < words.size() &&
+      functions_.contains(words[name].text))
+    call({words.begin() + static_cast<std::ptrdiff_t>(name), words.end()}, {}, false);
   const bool is_whole = separator == ShellSeparator::kEnd;
   const std::optional<bool> holds =
       condition(is_whole ? word_texts(words, 1) : std::vector<std::string>{}, words[0].line,

@@ -83,6 +83,9 @@ void ShellReader::define(const std::string& name) {
   run_group(place);
   if (groups_.size() > groups) fail(place.line, "found a function without its end, expected }");
   branches_.close_to(depth);
+  const std::string_view body = std::string_view(text_).substr(place.at, at_ - place.at);
+  const auto has = [&](std::string_view part) { return body.find(part) != std::string_view::npos; };
+  if (branches_.active() && (has(".py") || has("torchrun"))) script_.uncalled[name] = place.line;
   script_.failed.resize(failed);
   script_.unset.resize(unset);
   --defining_;
@@ -117,7 +120,10 @@ void ShellReader::call(const ShellCommand& words, const ShellVariables& environm
     script_.variables[name] = variable;
   }
   save("@", &calls_.back().locals);
-  script_.variables["@"] = {word_texts(words, 1), words[0].line};
+  // The script's own arguments, as in "f $@", stay unknown.
+  const bool is_known = arguments_line_ < words[0].line || arguments_line_ > line_;
+  if (is_known) script_.variables["@"] = {word_texts(words, 1), words[0].line};
+  script_.uncalled.erase(words[0].text);
   run_group(place);
   count(at_ - place.at);
   returned_ = false;

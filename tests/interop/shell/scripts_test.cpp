@@ -87,6 +87,11 @@ TEST_CASE("a function's body is run where it is called, with its arguments and l
   CHECK(words_of("f() { case $1 in a) N=1 ;; *) N=2 ;; esac }\nf b\nrun $N ${#}\n") ==
         Words{"run", "2", "0"});
   CHECK(words_of("f() { f; }\nf\nrun $(($1 * 8))\n") == Words{"run", "$((${1} * 8))"});
+  CHECK(words_of("f() { run $1; }\nif ! f 3; then exit 1; fi\n") == Words{"run", "3"});
+  CHECK(words_of("f() { [ -z \"$1\" ] && exit; run $1; }\nf \"$@\"\n") == Words{"run", "${1}"});
+  CHECK(refusal("train.sh", "A='--num-layers 4'\nf() { torchrun pretrain_gpt.py $A; }\n$1\n") ==
+        "train.sh:2: found no training, but the function f, which is not called here: call it with "
+        "its arguments");
   CHECK(parse_shell("f() {\n  run\n", "a.sh").error().text() ==
         "a.sh:1: found a function without its end, expected }");
 }
