@@ -248,6 +248,9 @@ void list_branches(const ShellScript& script, const std::string& path, ImportedP
   for (const int line : script.unset)
     plan->assumed.push_back(
         fmt::format("{}:{}: variables that have no value there are empty", path, line));
+  for (const int line : script.checks)
+    plan->assumed.push_back(
+        fmt::format("{}:{}: the check before this exit counts as passed", path, line));
   for (const int line : script.failed)
     plan->assumed.push_back(
         fmt::format("{}:{}: the command in $(... || echo ...) counts as failed", path, line));

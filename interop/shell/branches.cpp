@@ -87,14 +87,15 @@ void ShellBranches::leave(std::size_t depth) {
   for (; depth < frames_.size(); ++depth) frames_[depth].outer = frames_[depth].active = false;
 }
 
-void ShellBranches::open_case(const std::string& word) {
+void ShellBranches::open_case(const std::string& word, bool is_certain) {
   const bool outer = active();
   frames_.push_back({.outer = outer,
                      .active = false,
                      .decided = false,
                      .is_case = true,
                      .in_patterns = true,
-                     .word = word});
+                     .word = word,
+                     .certain = is_certain});
 }
 
 void ShellBranches::pattern(const std::string& glob, bool is_last) {

@@ -29,7 +29,7 @@ class ShellBranches {
   void leave(std::size_t depth);
 
   // Opens a case. If the word has a $ in it, its value is unknown and all branches are taken.
-  void open_case(const std::string& word);
+  void open_case(const std::string& word, bool is_certain);
   // Returns whether a pattern of a case comes next.
   bool in_patterns() const { return !frames_.empty() && frames_.back().in_patterns; }
   // Compares the case's word with a pattern. `is_last`: a branch's commands follow, not another

@@ -34,6 +34,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool was_joined = std::exchange(joined_, joins);
   const bool is_certain = !was_joined && branches_.is_certain(0);
   const bool ends = active && !was_joined && !words.empty() && may_end(words[0].text);
+  const bool is_checked = branches_.depth() > 0;
   end_guarded(separator, !words.empty() && is_test(words[0].text));
   if (words.empty() || ends_group) return;  // assignments alone
   if (words[0].text == "case" && words.size() > 2) open_case(&words, active);
@@ -49,12 +50,8 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
   if (is_loop) loops_.open(words, active, {at_, line_});
   if (is_loop && active && words.size() > 1 && words[1].text == "read") forget(words, 2);
-  if (active && (first == "exit" || first == "return")) {
-    exited_ = ends && first == "exit";
-    returned_ = ends && first == "return";
-    if (exited_) script_.ended = words[0].line;
-    return;
-  }
+  if (active && (first == "exit" || first == "return"))
+    return ends ? leave(words, is_checked) : void();
   if (active && functions_.contains(first)) return call(words, environment, is_certain);
   if (first == "for" || (active && !is_loop && sets_variables(words))) return;
   if (joins && is_test(first)) return guard(words, separator == ShellSeparator::kOr, active);
@@ -64,6 +61,19 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   set_slurm_variables(take_srun_options(&words), words[0].line, &environment);
   script_.commands.push_back(std::move(words));
   script_.environments.push_back(std::move(environment));
+}
+
+// Ends the script or the function. `is_checked`: under a condition, where "exit 1" says that the
+// script cannot run as it is given. It counts as one that can.
+void ShellReader::leave(const ShellCommand& words, bool is_checked) {
+  if (words[0].text == "return") {
+    returned_ = true;
+  } else if (is_checked && words.size() > 1 && words[1].text != "0") {
+    script_.checks.push_back(words[0].line);
+  } else {
+    exited_ = true;
+    if (text_.find_first_not_of(" \t\n;", at_) != std::string::npos) script_.ended = words[0].line;
+  }
 }
 
 // Returns whether "exit" or "return" ends the script or the function here: not in a subshell, nor
@@ -79,7 +89,7 @@ bool ShellReader::may_end(const std::string& word) const {
 void ShellReader::open_case(ShellCommand* words, bool active) {
   const std::string word = (*words)[1].text;
   if (active && word.find('$') != std::string::npos) script_.branches.push_back((*words)[0].line);
-  branches_.open_case(word);
+  branches_.open_case(word, arguments_line_ != (*words)[0].line);
   words->erase(words->begin(), words->begin() + 3);
 }
 

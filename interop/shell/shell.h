@@ -42,7 +42,8 @@ struct ShellScript {
   std::vector<int> unset;   // lines with an if decided by variables without a value, taken as empty
   // Functions with a program in Python that are not called, by the lines of their bodies.
   std::map<std::string, int> uncalled;
-  int ended = 0;            // line of the exit that ends the script; 0: none
+  int ended = 0;            // line of the exit that ends the script before its last line; 0: none
+  std::vector<int> checks;  // lines of "exit 1" under conditions that hold: they are passed over
   std::vector<int> read_once;  // lines of loops that set variables and may go round more often
   std::vector<int> repeated;  // lines of loops whose rounds run different commands: the last counts
 };

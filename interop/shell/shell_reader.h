@@ -72,7 +72,8 @@ class ShellReader {
     read_all();
     if (error_) return *error_;
     // Each round of a loop adds its lines again.
-    for (std::vector<int>* lines : {&script_.branches, &script_.failed, &script_.unset}) {
+    for (std::vector<int>* lines :
+         {&script_.branches, &script_.failed, &script_.unset, &script_.checks}) {
       std::ranges::sort(*lines);
       lines->erase(std::unique(lines->begin(), lines->end()), lines->end());
     }
@@ -113,6 +114,7 @@ class ShellReader {
   // Decides which commands are run, in commands.cpp.
   void end_command(ShellCommand words, ShellSeparator separator, ShellVariables environment);
   bool may_end(const std::string& word) const;
+  void leave(const ShellCommand& words, bool is_checked);
   void open_case(ShellCommand* words, bool active);
   void open_if(const ShellCommand& words, ShellSeparator separator);
   std::optional<bool> condition(const std::vector<std::string>& texts, int line, bool active);

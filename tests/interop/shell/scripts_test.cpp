@@ -103,10 +103,12 @@ TEST_CASE("what stands behind an exit is not run, and checks of what is not know
        {"[ -z $U ] && exit 1", "[ -z \"$U\" ] && { echo no; exit 1; }", "cd x || exit 1",
         "cd x || { echo no; exit 1; }", "if [ $# -lt 1 ]; then exit 1; fi", "(exit 1)",
         "if check; then exit; fi", "u() { exit 1; }\n[ -z \"$U\" ] && u",
-        "if [ -z \"$*\" ]; then exit 1; fi"}) {
+        "if [ -z \"$*\" ]; then exit 1; fi", "case $# in 0) exit ;; esac",
+        "D=${1:-}\nif [ -z $D ]; then exit 1; fi"}) {
     INFO(check);
     CHECK(words_of(check + "\nrun 2\n") == Words{"run", "2"});
   }
+  CHECK(parse_shell("A=1\n[ $A = 1 ] && exit 1\n", "a.sh")->checks == std::vector<int>{2});
   CHECK(has(refusal("train.sh", "exit 0\ntorchrun" + kGpt + "\n"),
             "train.sh:1: found exit before Megatron-LM's flags"));
 }
