@@ -114,6 +114,8 @@ void ShellBranches::next_patterns() {
 }
 
 std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset) {
+  const bool opposite = !words.empty() && words[0] == "!";
+  if (opposite) words.erase(words.begin());
   if (words.empty()) return std::nullopt;
   const std::string last = words[0] == "[" ? "]" : words[0] == "[[" ? "]]" : "";
   if (last.empty() && words[0] != "test") return std::nullopt;
@@ -132,7 +134,7 @@ std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset)
   // leaves -z or -n alone. Bash takes "[ -n ]" as true; here it does what its writer meant.
   if (words.size() == 1) result = words[0] == "-z" || (words[0] != "-n" && !words[0].empty());
   if (words.size() == 3) result = compared(words[0], words[1], words[2], last == "]]");
-  if (result && negated) result = !*result;
+  if (result && negated != opposite) result = !*result;
   return result;
 }
 

@@ -9,7 +9,11 @@
 namespace tandem {
 namespace {
 
-bool is_test(const std::string& word) {
+// Returns whether a command is a test such as "[ A ]" or "! [ A ]".
+bool is_test(const ShellCommand& words) {
+  const std::size_t first = !words.empty() && words[0].text == "!" ? 1 : 0;
+  if (words.size() <= first) return false;
+  const std::string& word = words[first].text;
   return word == "[" || word == "[[" || word == "test" || word.starts_with("((");
 }
 
@@ -35,7 +39,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool is_certain = !was_joined && branches_.is_certain(0);
   const bool ends = active && !was_joined && !words.empty() && may_end(words[0].text);
   const bool is_checked = branches_.depth() > 0;
-  end_guarded(separator, !words.empty() && is_test(words[0].text));
+  end_guarded(separator, is_test(words));
   if (words.empty() || ends_group) return;  // assignments alone
   if (words[0].text == "case" && words.size() > 2) open_case(&words, active);
   if (words.empty()) return;
@@ -54,7 +58,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
     return ends ? leave(words, is_checked) : void();
   if (active && functions_.contains(first)) return call(words, environment, is_certain);
   if (first == "for" || (active && !is_loop && sets_variables(words))) return;
-  if (joins && is_test(first)) return guard(words, separator == ShellSeparator::kOr, active);
+  if (joins && is_test(words)) return guard(words, separator == ShellSeparator::kOr, active);
   if (!active) return;
   if (first == "break" || first == "continue")
     return loops_.leave(first, !was_joined && words.size() == 1);

@@ -171,6 +171,8 @@ bool ShellReader::is_keyword(const std::string& word) {
   if (word == "else") branches_.otherwise();
   if (word == "{") open_group(false);
   if (word == "exec" || word == "time") skip_options();
+  if (word == "!") skip(false);
+  if (word == "!" && peek() == '[') return false;  // a part of the test "! [ A ]"
   return matches_any(word, {"then", "else", "do", "{", "exec", "time", "!"});
 }
 

@@ -130,6 +130,8 @@ TEST_CASE("assignments end with the command, the subshell or the function that t
 TEST_CASE("conditions on parts of a value and on quoted patterns are not guessed") {
   CHECK(words_of("F=TRUE\nif [ \"${F,,}\" = true ]; then X=1; fi\nrun $X ${F,,} ${F^^}\n") ==
         Words{"run", "1", "true", "TRUE"});
+  CHECK(words_of("A=1 X=a\n! [ $A = 1 ] && X=b\nrun $X\n") == Words{"run", "a"});
+  CHECK(words_of("A=1\nif ! [ $A = 1 ]; then X=a; else X=b; fi\nrun $X\n") == Words{"run", "b"});
   CHECK(words_of("if [ x$U = x ]; then X=1; else X=2; fi\nrun $X\n") == Words{"run", "1"});
   for (const std::string condition : {"[[ $A == \"*c\" ]]", "[ \"${A%.*}\" = b ]"})
     CHECK(parse_shell("A=b.c\nif " + condition + "; then X=1; fi\n", "a.sh")->branches ==
