@@ -54,8 +54,8 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
   if (is_loop) loops_.open(words, active, {at_, line_});
   if (is_loop && active && words.size() > 1 && words[1].text == "read") forget(words, 2);
-  if (active && (first == "exit" || first == "return"))
-    return ends ? leave(words, is_checked) : void();
+  if (ends) leave(words, is_checked);
+  if (active && (first == "exit" || first == "return")) return;
   if (active && functions_.contains(first)) return call(words, environment, is_certain);
   if (first == "for" || (active && !is_loop && sets_variables(words))) return;
   if (joins && is_test(words)) return guard(words, separator == ShellSeparator::kOr, active);
