@@ -77,12 +77,14 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
   if (is_mlperf(text, context.path)) return import_mlperf(text, context);
   ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path));
   if (const auto commands = commands_of(script, context.path, kVerlPrograms); !commands.empty()) {
+    RETURN_IF_ERROR(check_alike(commands));
     ASSIGN_OR_RETURN(ImportedPlan plan, import_verl(commands, context));
     list_branches(script, context.path, &plan);
     return plan;
   }
   if (const auto commands = commands_of(script, context.path, kOpenRlhfPrograms);
       !commands.empty()) {
+    RETURN_IF_ERROR(check_alike(commands));
     ASSIGN_OR_RETURN(ImportedPlan plan, import_openrlhf(commands, context));
     list_branches(script, context.path, &plan);
     return plan;

@@ -231,6 +231,22 @@ std::vector<StartedCommand> commands_of(const ShellScript& script, const std::st
   return found;
 }
 
+Status check_alike(const std::vector<StartedCommand>& commands) {
+  const StartedCommand* first = nullptr;
+  for (const StartedCommand& command : commands) {
+    // Others convert checkpoints, as verl.model_merger does.
+    if (command.name.find("train") == std::string::npos) continue;
+    if (first == nullptr) first = &command;
+    if (command.name != first->name ||
+        word_texts(command.before, 0) != word_texts(first->before, 0) ||
+        word_texts(command.behind, 0) != word_texts(first->behind, 0))
+      return Error::at(command.where, fmt::format("found a training that differs from that of {}, "
+                                                  "expected one: remove the other",
+                                                  first->where));
+  }
+  return Done{};
+}
+
 void list_sourced_files(const ShellScript& script,
                         const std::function<std::string(int line)>& place, ImportedPlan* lists) {
   for (const ShellCommand& command : script.commands) {

@@ -43,6 +43,9 @@ struct StartedCommand {
 std::vector<StartedCommand> commands_of(const ShellScript& script, const std::string& path,
                                         std::string_view globs);
 
+// Checks that commands which train are alike. Error: two differ, with both places.
+Status check_alike(const std::vector<StartedCommand>& commands);
+
 // Lists the files that a script sources under `wanted`, each with the place of its line.
 void list_sourced_files(const ShellScript& script,
                         const std::function<std::string(int line)>& place, ImportedPlan* lists);

@@ -175,7 +175,10 @@ actor_rollout_ref: {actor: {ppo_mini_batch_size: 32}}
         "mine.yaml:3: found base.yaml, which is not given: give it too");
   const std::string own =
       "python3 -m verl.trainer.main_ppo --config-name ppo_megatron_trainer.yaml\n";
-  CHECK(keys_of(with_model({{"run.sh", own}})).at("train.framework") == "\"megatron\"");
+  CHECK(keys_of(with_model({{"run.sh", own + own}})).at("train.framework") == "\"megatron\"");
+  CHECK(refusal("run.sh", own + "python3 -m verl.trainer.main_ppo trainer.nnodes=2\n") ==
+        "run.sh:2: found a training that differs from that of run.sh:1, expected one: remove the "
+        "other");
 }
 
 TEST_CASE("verl's adapters and engines of others' are refused by line") {
