@@ -62,8 +62,8 @@ void add_unfused_attention(const Scenario& s, std::vector<std::string>* lines) {
       s.places.contains("train.flash_attention"))
     return;
   lines->push_back(fmt::format(
-      "train.flash_attention is not set, so each head keeps a matrix of {} x {}, as before 2022: "
-      "set it to true for a framework of today, or to false to mean this",
+      "train.flash_attention is not set, so each head has a matrix of {} x {}, as before 2022: set "
+      "it to true for a framework of today, or to false for this",
       s.job.model.seq, s.job.model.seq));
 }
 
@@ -131,7 +131,7 @@ void add_unlikely_numbers(const Scenario& s, std::vector<std::string>* lines) {
   constexpr Range kRanges[] = {{"cluster.tflops", 1, 1e5, "TFLOP/s"},
                                {"cluster.memory_GiB", 1, 1e4, "GiB"},
                                {"cluster.memory_GBps", 50, 1e5, "GB/s"},
-                               {"cluster.intra_GBps", 0.1, 1e5, "GB/s"},
+                               {"cluster.intra_GBps", 0.1, 1e6, "GB/s"},
                                {"cluster.nic_Gbitps", 0.1, 1e5, "Gbit/s"}};
   for (const Range& range : kRanges) {
     const auto setting = s.settings.find(range.key);
@@ -172,8 +172,8 @@ void add_graphs_of_experts(const Scenario& s, std::vector<std::string>* lines) {
     return;
   lines->push_back(fmt::format(
       "{}: train.cuda_graphs with experts that take any number of tokens: the CPU waits for the "
-      "numbers, so Megatron-LM refuses it without model.pad_to_capacity or parallel.dispatcher = "
-      "hybridep; it runs train.cuda_graph_scope = attn, moe_router, moe_preprocess",
+      "numbers, so Megatron-LM refuses it without model.pad_to_capacity; it runs "
+      "train.cuda_graph_scope = attn, moe_router, moe_preprocess",
       s.place_of({"train.cuda_graphs"})));
 }
 

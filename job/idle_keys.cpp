@@ -25,6 +25,12 @@ struct ConditionalKey {
   bool (*holds)(const Scenario&);  // or the key has the value that means nothing
 };
 
+bool has_shared_experts(const Scenario& s) {
+  return std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {
+    return layers.kind->is_moe() && layers.kind->shared_expert_ffn > 0;
+  });
+}
+
 bool has_text(const Scenario& s, const char* key, std::string_view text) {
   const auto setting = s.settings.find(key);
   return setting != s.settings.end() && setting->second.text() == text;
@@ -66,6 +72,7 @@ constexpr ConditionalKey kConditionalKeys[] = {
      [](const Scenario& s) { return s.job.data.grad_reduce || s.job.data.param_gather; }},
     {"overlap.delay_wgrad", "model.experts",
      [](const Scenario& s) { return !s.job.plan.delay_wgrad || s.job.model.is_moe(); }},
+    {"overlap.shared_experts", "model.shared_expert_ffn", has_shared_experts},
     {"overlap.expert_sms", "model.experts", [](const Scenario& s) { return s.job.model.is_moe(); }},
     {"costs.p2p_s", "costs.source = uniform",
      [](const Scenario& s) { return s.costs.uniform.has_value(); }},

@@ -57,7 +57,7 @@ Status complete_table(Scenario* s) {
   if (!s->costs.table)
     return Error::of({"costs.source"},
                      "found costs.source = table without costs.table, expected its file");
-  if (s->job.plan.fp8_attention)
+  if (s->job.plan.fp8_attention && is_quantized(s->job.plan.precision))
     return Error::of({"train.fp8_attention", "costs.table"},
                      "found train.fp8_attention with costs.source = table, expected one of them: a "
                      "table has attention in 16 bits");

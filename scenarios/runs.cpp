@@ -41,10 +41,8 @@ std::string name_of(const ScenarioFile& file, const Points& points) {
 
 // Says that a setting stands over what a point sets, by which the run is named.
 std::string covered_note(const Axis& axis, const std::string& key, const Setting& setting) {
-  return fmt::format(
-      "{}: {}={} stands over the axis {}, whose point sets that key: the run's name says another "
-      "value",
-      setting.where, key, setting.text(), axis.name);
+  return fmt::format("{}: {}={} replaces what the axis {} gives: the run's name says another value",
+                     setting.where, key, setting.text(), axis.name);
 }
 
 // Returns the run at one point of each axis.

@@ -280,15 +280,6 @@ Status check_slow_link(const Scenario& s) {
   return Done{};
 }
 
-// Resets keys that belong to another precision, so that bf16 and fp8 can be compared in one file.
-// idle_keys() says that they do nothing.
-void complete_precision(Plan* plan) {
-  if (!is_quantized(plan->precision)) plan->fp8_attention = plan->fp8_param_gather = false;
-  if (plan->precision == "fp8") return;
-  plan->fp8_recipe = Fp8Recipe::Delayed;
-  plan->amax_reduction = AmaxReduction::All;
-}
-
 // Sets the cross entropy that train.fused_cross_entropy stands for.
 Status complete_cross_entropy(Scenario* s) {
   if (!s->job.fused_cross_entropy) return Done{};
@@ -315,7 +306,6 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(complete_vocabulary(s));
   RETURN_IF_ERROR(complete_overlap(s));
   RETURN_IF_ERROR(complete_cross_entropy(s));
-  complete_precision(&s->job.plan);
   RETURN_IF_ERROR(complete_costs(s));
   if (s->costs.need_cluster()) RETURN_IF_ERROR(check_cluster(*s));
   RETURN_IF_ERROR(check_stragglers(*s));

@@ -157,9 +157,12 @@ Answer check(const Json& request) {
 Answer tune_run(const Json& request) {
   ASSIGN_OR_RETURN(const Scenario scenario, run_of(request.at("run"), Json::object()));
   const std::vector<std::string> fixed = request.at("fixed");
+  const std::vector<std::string> searched = Space::keys();
   std::vector<std::string> among;
   for (const auto& [key, word] : plan_settings(candidate_of(scenario))) {
-    if (std::ranges::find(fixed, key) != fixed.end()) among.push_back(key + '=' + word);
+    const bool is_searched = std::ranges::find(searched, key) != searched.end();
+    if (is_searched && std::ranges::find(fixed, key) != fixed.end())
+      among.push_back(key + '=' + word);
   }
   ASSIGN_OR_RETURN(const Space space, Space::among(among));
   const auto better = [](const Found& found, bool /*of_rules*/) {

@@ -73,7 +73,8 @@ DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
 Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path) {
   try {
     int nodes = 0;
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    while (documents.size() > 1 && documents.back().IsNull()) documents.pop_back();  // "---" alone
     if (documents.size() > 1)
       return Error::at(fmt::format("{}:{}", path, std::max(documents[1].Mark().line, 0) + 1),
                        fmt::format("found {} documents of YAML, expected one", documents.size()));

@@ -365,13 +365,13 @@ class FieldWriter {
   void write_expert_overlap() {
     const bool delays = keys_->flag("overlap.delay_wgrad", false);
     const bool overlaps_shared = keys_->flag("overlap.shared_experts", true) &&
-                                 keys_->whole("model.shared_expert_ffn", 0) > 0 && ep_ > 1 &&
-                                 dispatcher_ != "allgather" && !recomputes("shared_experts") &&
-                                 !chatlearn_;
+                                 keys_->whole("model.shared_expert_ffn", 0) > 0 && ep_ > 1;
     if (!keys_->flag("overlap.expert", false) || ep_ == 1) {
       if (delays) keys_->leave("overlap.delay_wgrad", "with overlap.expert and ep only");
-      if (overlaps_shared) add("moe_shared_expert_overlap", "True");
-      return;
+      if (!overlaps_shared) return;
+      if (dispatcher_ == "allgather" || recomputes("shared_experts") || chatlearn_)
+        return keys_->note("overlap.shared_experts: here shared experts run ahead of the others");
+      return add("moe_shared_expert_overlap", "True");
     }
     const bool has_pairs = vpp_ > 1 || pp_ == 1;
     if (!has_pairs || keys_->is_hybrid() || dispatcher_ == "allgather" || recomputes_experts() ||

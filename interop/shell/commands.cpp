@@ -56,7 +56,14 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   if (is_loop && active && words.size() > 1 && words[1].text == "read") forget(words, 2);
   if (ends) leave(words, is_checked);
   if (active && (first == "exit" || first == "return")) return;
-  if (active && functions_.contains(first)) return call(words, environment, is_certain);
+  if (active && functions_.contains(first)) {
+    // In a pipeline or behind "&" it runs in a subshell.
+    const ShellVariables before =
+        separator == ShellSeparator::kOther ? script_.variables : ShellVariables();
+    call(words, environment, is_certain);
+    if (separator == ShellSeparator::kOther) script_.variables = before;
+    return;
+  }
   if (first == "for" || (active && !is_loop && sets_variables(words))) return;
   if (joins && is_test(words)) return guard(words, separator == ShellSeparator::kOr, active);
   if (!active) return;

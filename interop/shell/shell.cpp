@@ -105,8 +105,9 @@ void ShellReader::add_word(OpenCommand* open) {
       continue;
     }
     if (words.empty() && is_keyword(text)) continue;
-    // "fi" and "esac" need no ";" behind them.
-    if (text == "}" && words.size() == 1 && matches_any(words[0].text, {"fi", "esac"}))
+    // These need no ";" behind them.
+    if (text == "}" && words.size() == 1 &&
+        matches_any(words[0].text, {"fi", "esac", "done", "}", ")"}))
       end_command(std::exchange(words, {}), ShellSeparator::kEnd, {});
     words.push_back({text, line});
   }
@@ -172,7 +173,8 @@ bool ShellReader::is_keyword(const std::string& word) {
   if (word == "{") open_group(false);
   if (word == "exec" || word == "time") skip_options();
   if (word == "!") skip(false);
-  if (word == "!" && peek() == '[') return false;  // a part of the test "! [ A ]"
+  const bool is_before_test = peek() == '[' || text_.compare(at_, 5, "test ") == 0;
+  if (word == "!" && is_before_test) return false;  // a part of the test "! [ A ]"
   return matches_any(word, {"then", "else", "do", "{", "exec", "time", "!"});
 }
 

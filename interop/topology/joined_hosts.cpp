@@ -22,8 +22,8 @@ bool nvlink_joins_hosts(const ImportedTopology& topology, const PresetNode& pres
   return is_rack(preset) || (topology.node && topology.node->joins_hosts);
 }
 
-// Returns how many hosts make a node where no file says which NVLink joins: as many as have the
-// GPUs of the preset's node. A dump of several hosts is a node as a whole.
+// Returns how many hosts make a node where no file says which NVLink joins: as many as
+// together have the GPUs of the preset's node. A dump of several hosts is a node as a whole.
 int usual_hosts_of_node(const ImportedTopology& topology, const PresetNode& preset, int gpus) {
   if (!nvlink_joins_hosts(topology, preset) || !topology.node || topology.node->hosts != 1)
     return 1;

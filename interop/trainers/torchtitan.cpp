@@ -251,9 +251,9 @@ class TitanPlan {
     const Whole rank_stages = stages / pp_;
     if (stages % pp_ != 0 || (!any_number && (rank_stages > 1) != (usual > 1)))
       return parallel->fail(
-          stated,
-          fmt::format("{} on each of {} ranks: these are {} stages",
-                      usual > 1 ? "equally many stages, from 2 on," : "one stage", pp_, stages));
+          stated, fmt::format("{} on each of {} ranks: these are {} stages",
+                              usual > 1 ? "the same number of stages, at least 2," : "one stage",
+                              pp_, stages));
     if (stated.empty() && rank_stages > 1)
       plan_->assumed.push_back(fmt::format("parallel.vpp = {}: as torchtitan has it", rank_stages));
     if (rank_stages > 1) plan_->set("parallel.vpp", rank_stages, "stages a rank of the schedule");
@@ -336,9 +336,9 @@ class TitanPlan {
     if (mode == "memory_budget" || mode == "memory-budget")
       plan_->not_expressed.push_back(
           fmt::format("{}: activation_checkpoint.mode = memory_budget ({:g}): the compiler chooses "
-                      "what is recomputed, here nothing is: train.recompute says",
+                      "what is recomputed; here nothing is unless train.recompute is set",
                       memory->place_of("mode"), budget));
-    else if (mode != "selective" && mode != "full" && mode != "none")
+    else if (!matches_any(mode, {"selective", "full", "none"}))
       memory->fail("mode", "none, selective, full or memory_budget");
     if (mode != "selective") return;
     plan_->set("train.recompute", "selective", "activation_checkpoint.mode");

@@ -128,7 +128,7 @@ class TrainingArguments {
     if (recomputes) plan_.set("train.recompute", "full", "fsdp_config, activation_checkpointing");
     plan_.not_expressed.push_back(fmt::format(
         "{}: fsdp_config = {}: {}", fields_.place_of("fsdp_config"), config->text(),
-        config->map() == nullptr ? "this file is not read: train.zero and train.recompute say"
+        config->map() == nullptr ? "this file is not read: set train.zero and train.recompute"
         : recomputes             ? "beyond its recomputation, FSDP is as train.zero says"
                                  : "FSDP is as train.zero says"));
   }

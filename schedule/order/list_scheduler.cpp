@@ -60,7 +60,7 @@ class WakeTimes {
   std::vector<Ticks> times_;  // the earliest time below each node
 };
 
-// Plays one policy on one problem. run() and find_rounds() end the object.
+// Plays one policy on one problem. Call run() or find_rounds() once.
 class Scheduler {
  public:
   // REQUIRES: `times` and `policy` outlive this.

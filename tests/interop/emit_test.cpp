@@ -467,6 +467,7 @@ TEST_CASE("shared experts beside the exchange are told where Megatron takes that
   plan["overlap.shared_experts"] = "true";
   plan["parallel.dispatcher"] = "allgather";
   CHECK_FALSE(has(emitted("megatron", plan), flag));
+  CHECK(has(emitted("megatron", plan), "overlap.shared_experts: here shared experts run ahead"));
 }
 
 TEST_CASE("what a format cannot say is said in a comment") {

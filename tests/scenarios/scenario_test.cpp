@@ -243,8 +243,8 @@ TEST_CASE("a setting over an axis of its key is said: the names of its runs say 
   const std::string text = kSmall + "[matrix]\ntrain.recompute = [\"none\", \"full\"]\n";
   const auto runs = load(text, {"train.recompute=full", "model.layers=16"});
   CHECK(runs[0].job.plan.recompute == Recompute::Full);
-  CHECK(runs[0].notes == Names{"--set: train.recompute=full stands over the axis train.recompute, "
-                               "whose point sets that key: the run's name says another value"});
+  CHECK(runs[0].notes == Names{"--set: train.recompute=full replaces what the axis train.recompute "
+                               "gives: the run's name says another value"});
   CHECK(runs[1].notes.empty());  // its name says full
   const std::string variant = kSmall + "[[variant]]\nname = \"A\"\nschedule.order = \"gpipe\"\n";
   CHECK(load(variant, {"schedule.order=1f1b"}).front().notes.size() == 1);

@@ -265,8 +265,11 @@ TEST_CASE("bf16 gradients halve the scatter's bytes, an fp8 gather halves the ga
     LowerOptions options;
     options.dp = 2;
     options.data = {.zero = 1, .grad_reduce = true, .param_gather = true};
+    CostModel cost = a100();
+    cost.precision = plan.precision;
+    cost.device.flops_per_s["fp8"] = 624e12;
     const auto program =
-        lower(order_named("none", 1, 1), make_workload(model, plan, a100()), options);
+        lower(order_named("none", 1, 1), make_workload(model, plan, cost), options);
     REQUIRE(program.ok());
     Bytes sum = 0;
     for (const Op& op : program->bodies[0].ops) sum += op.kind == kind ? op.bytes : 0;

@@ -137,9 +137,12 @@ TEST_CASE("an fp8 gather halves a unit's parameter bytes, in fp8 alone") {
   CHECK(first_bytes() == in_16_bits);
   plan.fp8_param_gather = false;
   plan.precision = "fp8";
-  const Workload wide = make_workload(gpt_22b(), plan, a100());
+  CostModel cost = a100();
+  cost.precision = "fp8";
+  cost.device.flops_per_s["fp8"] = 624e12;
+  const Workload wide = make_workload(gpt_22b(), plan, cost);
   plan.fp8_param_gather = true;
-  const Workload narrow = make_workload(gpt_22b(), plan, a100());
+  const Workload narrow = make_workload(gpt_22b(), plan, cost);
   for (std::size_t i = 0; i < wide.stages[0].units.size(); ++i) {
     CHECK(narrow.stages[0].units[i].parameter_bytes * 2 == wide.stages[0].units[i].parameter_bytes);
     CHECK(narrow.stages[0].units[i].gradient_bytes == wide.stages[0].units[i].gradient_bytes);

@@ -72,9 +72,14 @@ TEST_CASE("experts ask for groups that divide them, and a sensible number of cho
   check_cases(
       {{[](Model* m, Plan*) { m->experts = 0; },
         "parallel.ep: found 4, expected 1 without model.experts"},
-       {[](Model*, Plan* p) { p->amax_reduction = AmaxReduction::Tensor; },
-        "train.amax_reduction: found tensor or none, expected train.precision = fp8 with "
-        "train.fp8_recipe = delayed, whose scales wait for it"},
+       {[](Model*, Plan* p) {
+          p->precision = "fp8", p->fp8_recipe = Fp8Recipe::Current;
+          p->amax_reduction = AmaxReduction::Tensor;
+        },
+        "train.amax_reduction: found tensor or none, expected train.fp8_recipe = delayed, whose "
+        "scales wait for it"},
+       {[](Model*, Plan* p) { p->precision = "fp8", p->fp8_attention = true; },
+        "train.fp8_attention: found true, expected train.flash_attention = true with it"},
        {[](Model*, Plan* p) {
           p->precision = "fp8", p->fp8_recipe = Fp8Recipe::Rowwise, p->fp8_param_gather = true;
         },

@@ -59,7 +59,7 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
     backward.attention_flops = kFlashBackward * forward.attention_flops;
     forward.attention = {.keys = keys_of_row(model, shape),
                          .head_size = shape.query_size,
-                         .in_fp8 = plan.fp8_attention};
+                         .in_fp8 = plan.fp8_attention && is_quantized(plan.precision)};
     backward.attention = forward.attention;
     backward.attention.backward = true;
     return;

@@ -221,7 +221,7 @@ struct Plan {
   // parameters among them, in 16 bits, for backwards to gather (hpZ of ZeRO++, arXiv 2306.10209).
   // 0: none.
   int zero_hpz = 0;
-  bool fp8_attention = false;     // fused attention multiplies in fp8
+  bool fp8_attention = false;     // with fp8 or nvfp4: fused attention multiplies in fp8
   bool fp8_param_gather = false;  // with fp8 or nvfp4: parameters are gathered in half bf16's bytes
   std::array<GemmOverlap, kTensorGemms> tensor_overlap;  // by TensorGemm
   ContextComm context_comm = ContextComm::Ring;

@@ -86,7 +86,7 @@ TEST_CASE("a function's body is run where it is called, with its arguments and l
         Words{"run", "1"});
   CHECK(words_of("f() { case $1 in a) N=1 ;; *) N=2 ;; esac }\nf b\nrun $N ${#}\n") ==
         Words{"run", "2", "0"});
-  CHECK(words_of("f() { f; }\nf\nrun $(($1 * 8))\n") == Words{"run", "$((${1} * 8))"});
+  CHECK(words_of("f() { f; }\nf\nrun $(($1 * 8))\n") == Words{"run", "$(($1 * 8))"});
   CHECK(words_of("f() { run $1; }\nif ! f 3; then exit 1; fi\n") == Words{"run", "3"});
   CHECK(words_of("f() { [ -z \"$1\" ] && exit; run $1; }\nf \"$@\"\n") == Words{"run", "${1}"});
   CHECK(refusal("train.sh", "A='--num-layers 4'\nf() { torchrun pretrain_gpt.py $A; }\n$1\n") ==
@@ -94,6 +94,13 @@ TEST_CASE("a function's body is run where it is called, with its arguments and l
         "its arguments");
   CHECK(parse_shell("f() {\n  run\n", "a.sh").error().text() ==
         "a.sh:1: found a function without its end, expected }");
+}
+
+TEST_CASE("a function's body may end behind a loop or group, and run in a pipeline") {
+  CHECK(words_of("f() { for i in 1; do TP=4; done }\nf\nrun $TP\n") == Words{"run", "4"});
+  CHECK(words_of("f() { { TP=4; } }\nf\nrun $TP\n") == Words{"run", "4"});
+  CHECK(words_of("TP=2\nf() { TP=4; }\nf | tee log\nrun $TP\n").back() == "2");
+  CHECK(words_of("TP=2\n! test -z \"$TP\" || TP=4\nrun $TP\n") == Words{"run", "2"});
 }
 
 TEST_CASE("what stands behind an exit is not run, and checks of what is not known are no exit") {
