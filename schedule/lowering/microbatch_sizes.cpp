@@ -78,12 +78,12 @@ SizeCost fit(double whole, double halves, const std::vector<double>& shorter) {
 
 std::vector<StageCosts> fit(const Workload& whole, const Workload& halves,
                             const std::vector<Workload>& shorter) {
-  constexpr PassOfStage kPasses[] = {&StageWork::forward, &StageWork::backward,
-                                     &StageWork::backward_input, &StageWork::backward_weight};
+  constexpr PassOfStage kAll[] = {&StageWork::forward, &StageWork::backward,
+                                  &StageWork::backward_input, &StageWork::backward_weight};
   std::vector<StageCosts> stages(whole.stages.size());
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     for (std::size_t kind = 0; kind < kPassKinds; ++kind)
-      stages[stage][kind] = step_costs(whole, halves, shorter, stage, kPasses[kind]);
+      stages[stage][kind] = step_costs(whole, halves, shorter, stage, kAll[kind]);
   }
   return stages;
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 
 namespace tandem {
@@ -23,16 +24,21 @@ inline bool has_engine() {
   return false;
 }
 
-// Returns a result as a page and the program both give it: without the wall time, and with warnings
-// that do not begin with the place of a setting, which a page does not have.
+// Returns a result as a page and the program both give it: without the wall time, with warnings
+// that have no place of a setting ("job.toml:3: "), and without those on the axes of a file, which
+// a page does not have.
 template <class Json>
 Json comparable(Json result) {
   result.erase("engine_wall_s");
-  for (auto& warning : result.at("warnings")) {
-    const std::string text = warning;
+  static const std::regex place("(the page|--set|[^ ]+\\.toml(:[0-9]+)?): ");
+  Json warnings = Json::array();
+  for (const auto& warning : result.at("warnings")) {
+    const std::string text = std::regex_replace(warning.template get<std::string>(), place, "");
+    if (text.find(" replaces what the axis ") != std::string::npos) continue;
     const std::size_t line = std::min(text.find("found "), text.find("cluster.nic_Gbitps = "));
-    if (line != std::string::npos) warning = text.substr(line);
+    warnings.push_back(line == std::string::npos ? text : text.substr(line));
   }
+  result["warnings"] = warnings;
   return result;
 }
 
