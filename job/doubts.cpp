@@ -161,7 +161,7 @@ void add_recipe(const Scenario& s, std::vector<std::string>* lines) {
       s.place_of({"train.fp8_recipe"}), device.name));
 }
 
-// Warns of whole layers with experts in CUDA graphs if the CPU must know how many tokens came.
+// Warns of experts in CUDA graphs whose number of tokens the CPU must know before it launches them.
 void add_graphs_of_experts(const Scenario& s, std::vector<std::string>* lines) {
   const Plan& plan = s.job.plan;
   const bool waits = std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {

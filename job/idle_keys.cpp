@@ -18,7 +18,7 @@ bool has_mixer(const Scenario& s) {
   });
 }
 
-// A key that does nothing unless another key has a value. It stands for all that begin with it.
+// A key that does nothing unless another key has a value. "model.mamba_": each key that begins so.
 struct ConditionalKey {
   const char* key;
   const char* condition;

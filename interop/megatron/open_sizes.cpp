@@ -19,7 +19,8 @@ constexpr OpenSizeRow kOpenSizes[] = {{"tensor_model_parallel_size", "parallel.t
                                       {"global_batch_size", "parallel.global_batch"},
                                       {"seq_length", "model.seq"}};
 
-// Likewise for flags alone: in YAML a reference to another setting may stand for the default.
+// Arguments that are asked for as flags alone. In YAML a reference to another setting may stand for
+// the default.
 constexpr OpenSizeRow kOpenFlags[] = {
     {"world_size", "cluster.gpus"},
     {"nnodes", "cluster.gpus"},

@@ -74,8 +74,8 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   script_.environments.push_back(std::move(environment));
 }
 
-// Ends the script or the function. `is_checked`: under a condition, where "exit 1" says that the
-// script cannot run as it is given. It counts as one that can.
+// Ends the script or the function. `is_checked`: the exit stands under a condition. There "exit 1"
+// means that the script cannot run as it is given; it is assumed to run, and read on.
 void ShellReader::leave(const ShellCommand& words, bool is_checked) {
   if (words[0].text == "return") {
     returned_ = true;
