@@ -4,7 +4,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <set>
 
+#include "base/split.h"
 #include "base/xml.h"
 
 namespace tandem {
@@ -45,10 +47,26 @@ std::string DocumentNode::text() const {
   return "null";
 }
 
+Status check_unique(const DocumentNode& node, const std::string& path) {
+  if (node.list() != nullptr) {
+    for (const DocumentNode& item : *node.list()) RETURN_IF_ERROR(check_unique(item, path));
+  }
+  if (node.map() == nullptr) return Done{};
+  std::set<std::string_view> names;
+  for (const DocumentField& field : *node.map()) {
+    if (!names.insert(field.key).second)
+      return Error::at(fmt::format("{}:{}", path, field.value.line),
+                       fmt::format("found {} a second time, expected it once", field.key));
+    RETURN_IF_ERROR(check_unique(field.value, path));
+  }
+  return Done{};
+}
+
 DocumentNode plain_scalar(const std::string& word, int line) {
-  if (word.empty() || word == "~" || word == "null" || word == "None") return {{}, line};
-  if (word == "true" || word == "True" || word == "yes" || word == "on") return {true, line};
-  if (word == "false" || word == "False" || word == "no" || word == "off") return {false, line};
+  const std::string lower = lower_case(word);
+  if (word.empty() || word == "~" || word == "None" || lower == "null") return {{}, line};
+  if (lower == "true" || lower == "yes" || lower == "on") return {true, line};
+  if (lower == "false" || lower == "no" || lower == "off") return {false, line};
   const char* first = word.data() + (word[0] == '+' ? 1 : 0);
   const char* last = word.data() + word.size();
   std::int64_t whole = 0;

@@ -39,10 +39,14 @@ struct DocumentField {
   DocumentNode value;
 };
 
-// Errors begin with "path:line". Bare Infinity and NaN, which Python writes, become null.
+// Errors begin with "path:line"; a field that stands twice in one map is one, as most tools refuse
+// it and the others take either. Bare Infinity and NaN, which Python writes, become null.
 Result<DocumentNode> parse_json(const std::string& text, const std::string& path);
 Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path);
 Result<DocumentNode> parse_toml(const std::string& text, const std::string& path);
+
+// Checks that no map of a document has a field twice.
+Status check_unique(const DocumentNode& node, const std::string& path);
 
 // Reads a word as YAML reads unquoted text: as a number, a boolean, null or a string.
 DocumentNode plain_scalar(const std::string& word, int line);

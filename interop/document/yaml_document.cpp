@@ -78,7 +78,9 @@ Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path
     if (documents.size() > 1)
       return Error::at(fmt::format("{}:{}", path, std::max(documents[1].Mark().line, 0) + 1),
                        fmt::format("found {} documents of YAML, expected one", documents.size()));
-    return node_of(documents.empty() ? YAML::Node() : documents[0], 0, &nodes);
+    DocumentNode root = node_of(documents.empty() ? YAML::Node() : documents[0], 0, &nodes);
+    RETURN_IF_ERROR(check_unique(root, path));
+    return root;
   } catch (const YAML::Exception& error) {
     return Error::at(fmt::format("{}:{}", path, error.mark.line + 1),
                      fmt::format("found text that is not YAML ({}), expected YAML", error.msg));

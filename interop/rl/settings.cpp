@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/split.h"
 #include "interop/document/fields.h"
@@ -16,12 +15,6 @@ namespace {
 constexpr std::string_view kQuietModelFields =
     "attn_implementation max_position_embeddings rope_* *dropout* use_cache initializer_range "
     "*_token_id *dtype *aux_loss* output_* moe_config.* num_nextn_predict_layers ";
-
-std::string lowered(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 }  // namespace
 
@@ -86,7 +79,7 @@ void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
   for (const SettingNote& row : rows) {
     for (const std::string& part : split(row.names, " ")) {
       const std::string name = std::string(prefix) + part;
-      const std::string value = lowered(settings->text(name).value_or(std::string(row.usual)));
+      const std::string value = lower_case(settings->text(name).value_or(std::string(row.usual)));
       if (value != row.usual)
         plan->not_expressed.push_back(
             fmt::format("{}: {} = {}: {}", settings->place_of(name), name, value, row.what));
@@ -105,12 +98,12 @@ void check_model_overrides(const std::string& prefix, const ImportContext& conte
   for (const std::string& name : settings->names(prefix)) {
     std::string field = name.substr(prefix.size());
     if (field.starts_with("model_config.")) field.erase(0, field.find('.') + 1);
-    const std::string value = lowered(settings->text(name).value_or("none"));
+    const std::string value = lower_case(settings->text(name).value_or("none"));
     if (matches_word(field, kQuietModelFields)) continue;
     const bool is_stated = std::ranges::any_of(context.beside, [&](const ImportSource& source) {
       const auto document = parse_json(source.text, source.path);
       const DocumentNode* stated = document.ok() ? document->find(field) : nullptr;
-      return stated != nullptr && lowered(written_value(*stated)) == value;
+      return stated != nullptr && lower_case(written_value(*stated)) == value;
     });
     if (!is_stated)
       settings->fail(name, fmt::format("the same {} in the model's config.json, which is read as "

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <utility>
 #include <vector>
@@ -15,12 +14,6 @@
 
 namespace tandem {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return small;
-}
 
 // The words of a line without its comment, joined with the next line where it ends in a backslash.
 struct SlurmLine {
@@ -50,7 +43,7 @@ std::vector<SlurmLine> lines_of(std::string_view text) {
 }
 
 // Returns the name of "Name=value" in small letters.
-std::string name_of(const std::string& word) { return lower(word.substr(0, word.find('='))); }
+std::string name_of(const std::string& word) { return lower_case(word.substr(0, word.find('='))); }
 
 constexpr std::array<std::string_view, 6> kNames = {"switchname", "switches",  "nodes",
                                                     "linkspeed",  "blockname", "blocksizes"};

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
+#include "base/split.h"
 #include "interop/document/fields.h"
 #include "interop/plan/places.h"
 #include "interop/trainers/trainers.h"
@@ -49,19 +49,6 @@ bool is_off_in_zero(const DocumentNode& value, std::string_view name, Whole stag
   if (const auto* whole = std::get_if<Whole>(&value.value)) return *whole <= 1;
   const DocumentNode* device = value.find("device");
   return device != nullptr && device->text() != "cpu" && device->text() != "nvme";
-}
-
-// Checks that no map has a field twice, as DeepSpeed does when it reads the file.
-Status check_unique(const DocumentNode& node, const std::string& path) {
-  if (node.map() == nullptr) return Done{};
-  std::set<std::string_view> names;
-  for (const DocumentField& field : *node.map()) {
-    if (!names.insert(field.key).second)
-      return Error::at(fmt::format("{}:{}", path, field.value.line),
-                       fmt::format("found {} a second time, expected it once", field.key));
-    RETURN_IF_ERROR(check_unique(field.value, path));
-  }
-  return Done{};
 }
 
 // A field that is "auto", which Hugging Face's trainer fills in: "bf16.enabled", and its line.
@@ -344,9 +331,7 @@ class DeepSpeedPlan {
     const DocumentNode* node = top_.node({"optimizer"});
     const DocumentNode* type = node == nullptr ? nullptr : node->find("type");
     if (type == nullptr) return;
-    std::string name = type->text();
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string name = lower_case(type->text());
     if (name != "adam" && name != "adamw")
       plan_->not_expressed.push_back(fmt::format("optimizer.type = {}: taken as Adam", name));
   }
@@ -374,7 +359,6 @@ bool is_deepspeed(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context) {
-  RETURN_IF_ERROR(check_unique(document, context.path));
   std::vector<AutoField> autos;
   const DocumentNode stated = without_autos(document, "", &autos);
   ImportedPlan plan;

@@ -11,15 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/split.h"
+
 namespace tandem {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string low(text);
-  std::ranges::transform(low, low.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return low;
-}
 
 bool holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -209,7 +204,7 @@ std::optional<ProfileAction> pipelining_action(std::string_view text) {
 
 Activity activity_of(std::string_view kernel) {
   if (kernel.starts_with("Memcpy") || kernel.starts_with("Memset")) return Activity::Memory;
-  const std::string low = lower(kernel);
+  const std::string low = lower_case(kernel);
   for (const std::string_view part : kCommunicates) {
     if (holds(low, part)) return Activity::Communication;
   }
@@ -227,7 +222,7 @@ std::optional<Activity> hta_activity_of(std::string_view kernel) {
 }
 
 std::string_view category_of(std::string_view kernel) {
-  const std::string low = lower(kernel);
+  const std::string low = lower_case(kernel);
   for (const NamePart& row : kCategories) {
     if (holds(low, row.part)) return row.meaning;
   }
@@ -260,14 +255,14 @@ std::string collective_of(std::string_view torch_name, std::string_view kernel) 
     return text;
   };
   if (!torch_name.empty()) {
-    const std::string low = without_underscores(lower(torch_name));
+    const std::string low = without_underscores(lower_case(torch_name));
     if (low == "send" || low == "recv" || low == "coalesced" || holds(low, "p2p"))
       return "send/recv";
     for (const NamePart& row : kCollectives) {
       if (holds(low, row.part)) return std::string(row.meaning);
     }
   }
-  const std::string low = without_underscores(lower(kernel));
+  const std::string low = without_underscores(lower_case(kernel));
   if (holds(low, "sendrecv")) return "send/recv or all-to-all";
   for (const NamePart& row : kCollectives) {
     if (holds(low, row.part)) return std::string(row.meaning);
@@ -291,7 +286,7 @@ std::optional<CommKind> comm_kind_of(std::string_view collective) {
 
 std::optional<GroupKind> group_kind_of(std::string_view description, std::string_view collective,
                                        std::string_view kernel) {
-  const std::string low = lower(description);
+  const std::string low = lower_case(description);
   for (const auto& [part, kind] : kDescriptions) {
     if (holds(low, part)) return kind;
   }
@@ -299,7 +294,7 @@ std::optional<GroupKind> group_kind_of(std::string_view description, std::string
   for (const auto& [word, kind] : kWords) {
     if (std::ranges::find(words, word) != words.end()) return kind;
   }
-  const std::string by = lower(kernel);
+  const std::string by = lower_case(kernel);
   if (holds(by, "::ep::") || holds(by, "deep_ep") || holds(by, "hybrid_ep"))
     return GroupKind::Expert;
   if (holds(by, "userbuffers")) return GroupKind::Tensor;
@@ -356,7 +351,7 @@ std::optional<ProfileAction> action_of(std::string_view annotation) {
     if (phase != PassPhase::Unknown) return ProfileAction{.phase = phase};
   }
   // A pass in words: "Forward 3", "forward_step", "weight_grad".
-  const std::string low = lower(annotation);
+  const std::string low = lower_case(annotation);
   const std::vector<std::string_view> words = words_of(low);
   const auto has = [&](std::string_view word, std::string_view short_word) {
     return std::ranges::find(words, word) != words.end() ||

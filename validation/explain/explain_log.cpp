@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <map>
 
 #include "base/quantile.h"
+#include "base/split.h"
 #include "interop/log/log_line.h"
 #include "interop/log/run_meter.h"
 
@@ -21,11 +21,6 @@ constexpr std::size_t kLeastIterations = 10;
 // times the median absolute deviation.
 constexpr double kSlow = 0.05, kDeviations = 6;
 constexpr double kDrift = 0.02;  // of the usual iteration, from the first third to the last
-
-bool has_word(std::string_view line, std::string_view word) {
-  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-  return std::search(line.begin(), line.end(), word.begin(), word.end(), same) != line.end();
-}
 
 enum class SlowKind { Checkpoint, Evaluation, Other };
 struct SlowWords {
@@ -70,8 +65,11 @@ std::vector<LogIteration> log_iterations(std::string_view text,
     begin = end + 1;
     next.line = line_number;
     line_number += end < text.size() && text[end] == '\n' ? 1 : 0;
-    next.checkpoint |= has_word(line, "sav") && has_word(line, "checkpoint");
-    next.evaluation |= has_word(line, "validation") || has_word(line, "evaluat");
+    const auto says = [words = lower_case(line)](std::string_view part) {
+      return words.find(part) != std::string::npos;
+    };
+    next.checkpoint |= says("sav") && says("checkpoint");
+    next.evaluation |= says("validation") || says("evaluat");
     if (const auto gpus = number_behind(line, "using world size:")) next.gpus = gpus;
     if (const auto stated = mlperf_batch(line)) batch_ahead = stated;
     const auto figures = figures_in(line);
