@@ -49,9 +49,9 @@ void ShellReader::command() {
     if (c == '(' && peek(1) != '(' && words.empty() && !open.assigns && !branches_.in_patterns()) {
       take();
       open_group(true);
-    } else if (c == '(' && peek(1) == '(' && words.size() < 2 && !branches_.in_patterns() &&
+    } else if (c == '(' && peek(1) == '(' && words.size() < 3 && !branches_.in_patterns() &&
                (words.empty() ||
-                matches_any(words[0].text, {"if", "elif", "while", "until", "for"}))) {
+                matches_any(words.back().text, {"if", "elif", "while", "until", "for", "!"}))) {
       arithmetic_command(&words);
     } else if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
       if (ends_at_separator(&open)) return;
@@ -173,7 +173,8 @@ bool ShellReader::is_keyword(const std::string& word) {
   if (word == "{") open_group(false);
   if (word == "exec" || word == "time") skip_options();
   if (word == "!") skip(false);
-  const bool is_before_test = peek() == '[' || text_.compare(at_, 5, "test ") == 0;
+  const bool is_before_test = peek() == '[' || text_.compare(at_, 2, "((") == 0 ||
+                              text_.compare(at_, 5, "test ") == 0;
   if (word == "!" && is_before_test) return false;  // a part of the test "! [ A ]"
   return matches_any(word, {"then", "else", "do", "{", "exec", "time", "!"});
 }

@@ -101,6 +101,8 @@ TEST_CASE("a function's body may end behind a loop or group, and run in a pipeli
   CHECK(words_of("f() { { TP=4; } }\nf\nrun $TP\n") == Words{"run", "4"});
   CHECK(words_of("TP=2\nf() { TP=4; }\nf | tee log\nrun $TP\n").back() == "2");
   CHECK(words_of("TP=2\n! test -z \"$TP\" || TP=4\nrun $TP\n") == Words{"run", "2"});
+  CHECK(words_of("TP=4\nif ! (( TP == 4 )); then TP=8; fi\nrun $TP\n") == Words{"run", "4"});
+  CHECK(words_of("TP=4\n! (( TP > 4 )) && TP=8\nrun $TP\n") == Words{"run", "8"});
 }
 
 TEST_CASE("what stands behind an exit is not run, and checks of what is not known are no exit") {
