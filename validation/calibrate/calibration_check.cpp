@@ -1,3 +1,7 @@
+// Checks calibration on runs that took no part in the fit: a group of families is left out, the
+// constants are fitted to the other families, the software is calibrated on one run of the group,
+// and the group's other runs on the same site (family, GPU, software) are predicted. A residual is
+// log(predicted / measured).
 #include "validation/calibrate/calibration_check.h"
 
 #include <fmt/format.h>
@@ -30,7 +34,7 @@ double mean_error(const std::vector<double>& residuals) {
   return mean(errors);
 }
 
-// Runs of one site: by place in a list of rows.
+// Runs of one family on one GPU by one software: by place in a list of rows.
 using Site = std::vector<std::size_t>;
 
 std::vector<Site> sites_of(const FitData& data, const Rows& rows) {
@@ -102,14 +106,15 @@ double share_inside(const Logs& logs, const std::pair<double, double>& bounds) {
 }
 
 // Refits without the families whose names begin with `prefix`, then calibrates on their runs one by
-// one. Appends log(measured / predicted) of the calibrated predictions to *logs.
+// one. `around` is the fit to all families: the refit begins there. Appends log(measured /
+// predicted) of the calibrated predictions to *logs.
 Result<CalibratedFamilies> check_families(const FitData& data, const Linearized& around,
                                           const std::string& prefix, Logs* logs,
                                           const std::function<void(int done, int of)>& on_run) {
   Rows rest, own;
   for (const auto& [row, residual] : around.residuals)
     (data.cases[row].family.starts_with(prefix) ? own : rest).push_back(row);
-  const std::vector<Site> sites = sites_of(data, own);
+  const std::vector<Site> sites = sites_of(data, own);  // by place in `own`
   if (sites.empty() || rest.empty())
     return Error{
         fmt::format("found no two runs of families '{}...' on one GPU by one software, "
@@ -157,7 +162,7 @@ Result<CalibratedFamilies> check_families(const FitData& data, const Linearized&
 Result<CalibrationCheck> check_calibration(const FitData& data, const Values& whole,
                                            const std::vector<std::string>& prefixes,
                                            const std::function<void(int done, int of)>& on_run) {
-  const Rows fitted = thinned(data, all_rows(data));
+  const Rows fitted = thinned(data, all_rows(data));  // as many of a family as its weight allows
   ASSIGN_OR_RETURN(const Linearized around, linearized(data, fitted, whole));
   CalibrationCheck check;
   std::vector<Logs> logs(prefixes.size());

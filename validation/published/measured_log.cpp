@@ -58,7 +58,8 @@ Status check_log(const std::string& path, const ImportedPlan& plan, const LogOpt
   return Done{};
 }
 
-// Returns the scenario of a file beside the log that had only `parallel.from` = these files.
+// Returns the scenario that a TOML file beside the log would give whose only key is `parallel.from`
+// = [the files beside, the log].
 Result<Scenario> scenario_of_log(const std::string& path, const LogOptions& options) {
   const std::filesystem::path file(path);
   Settings settings;
