@@ -37,12 +37,16 @@ constexpr Policy kPoliciesOfOneChunk[] = {
 
 }  // namespace
 
-// Stages 0 to pp - 1 go down the ranks (chunk 0), and pp to 2 pp - 1 come back up (chunk 1). From
-// one rank to the next, V-Half's forwards take 2 slots on the way down and 1 on the way up, V-Min's
-// take 1 slot both ways. Input gradients start on rank 0, go down through chunk 1 and up through
-// chunk 0. Each of these four legs begins one or two slots after the one before ended, and the
-// first leg of gradients `later` slots more. V-Half's F0 ends on rank pp - 1 in slot 2 (pp - 1), F1
-// begins there a slot later and reaches rank 0 in slot 3 pp - 2.
+// A microbatch goes through a V in four legs. Forwards go down the ranks through chunk 0 and back up
+// through chunk 1, gradients down through chunk 1 and back up through chunk 0. A leg down begins on
+// rank 0, a leg up on rank pp - 1, in its first slot. It takes some slots a rank:
+//
+//                        V-Half                         V-Min
+//   leg        first slot       slots a rank   first slot     slots a rank
+//   F0 down    0                     2         0                   1
+//   F1 up      2 pp - 1              1         pp                  1
+//   I1 down    3 pp - 1 + later      2         2 pp + later        1
+//   I0 up      5 pp - 1 + later      1         3 pp + later        1
 BlockSlots slots_of(BuildingBlock block, int pp, int rank) {
   if (block == BuildingBlock::Half) {
     const int later = pp % 2 == 0 ? 3 : 0;
