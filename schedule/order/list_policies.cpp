@@ -37,9 +37,9 @@ constexpr Policy kPoliciesOfOneChunk[] = {
 
 }  // namespace
 
-// A microbatch goes through a V in four legs. Forwards go down the ranks through chunk 0 and back up
-// through chunk 1, gradients down through chunk 1 and back up through chunk 0. A leg down begins on
-// rank 0, a leg up on rank pp - 1, in its first slot. It takes some slots a rank:
+// A microbatch goes through a V in four legs. Forwards go down the ranks through chunk 0 and back
+// up through chunk 1, gradients down through chunk 1 and back up through chunk 0. A leg down begins
+// on rank 0, a leg up on rank pp - 1, in its first slot. It takes some slots a rank:
 //
 //                        V-Half                         V-Min
 //   leg        first slot       slots a rank   first slot     slots a rank
