@@ -245,7 +245,7 @@ void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* f
   };
   for (int i = 1; i < n; ++i) {
     const int bit = i & -i;  // the lowest set bit: 1 in a leaf, doubled in each level above
-    const int above = (i ^ bit) | (bit << 1);
+    const int above = (i ^ bit) | (bit << 1);  // of 5 this is 6, of 6 it is 4
     const int parent = above < n ? above : i ^ bit;
     both_ways(i, parent);
     if (n % 2 == 0) {

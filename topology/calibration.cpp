@@ -88,8 +88,8 @@ Result<CalibrationRow> row_of(const CheckedTable& table) {
   if (row.kind == CommKind::SendRecv && row.ranks != 2)
     return table.wrong("ranks", "2 with op = p2p");
   if (row.nodes > row.ranks) return table.wrong("nodes", "no more nodes than ranks");
-  ASSIGN_OR_RETURN(const double latency_us, table.number("latency_us", true));
-  ASSIGN_OR_RETURN(const double busbw_GBps, table.number("busbw_GBps", false));
+  ASSIGN_OR_RETURN(const double latency_us, table.number("latency_us", /*or_zero=*/true));
+  ASSIGN_OR_RETURN(const double busbw_GBps, table.number("busbw_GBps", /*or_zero=*/false));
   row.latency_s = latency_us * 1e-6;
   row.bus_bytes_per_s = busbw_GBps * GB;
   return row;

@@ -150,7 +150,7 @@ struct Cluster::Graph {
   void add_all_links();
   void add_wires();
   void link_pair(const std::string& name, SiteId lower, SiteId upper, double bytes_per_s,
-                 Nanoseconds half_latency_ns);
+                 Nanoseconds latency_ns);
   void wire(SiteId a, SiteId b);
 };
 
@@ -204,7 +204,7 @@ void Cluster::Graph::find_routes(std::vector<bool> failed) {
 Nanoseconds Cluster::Graph::latency_ns(std::span<const LinkId> route) const {
   if (spec.cables) {
     Nanoseconds listed_ns = 0;
-    for (const LinkId link : route) listed_ns += links[index(link)].half_latency_ns;
+    for (const LinkId link : route) listed_ns += links[index(link)].latency_ns;
     return listed_ns;
   }
   Nanoseconds inside_ns = 0;
@@ -265,10 +265,10 @@ void Cluster::Graph::add_wires() {
 }
 
 void Cluster::Graph::link_pair(const std::string& name, SiteId lower, SiteId upper,
-                               double bytes_per_s, Nanoseconds half_latency_ns) {
+                               double bytes_per_s, Nanoseconds latency_ns) {
   const int up = static_cast<int>(links.size());
-  links.push_back({name + ".up", bytes_per_s, half_latency_ns});
-  links.push_back({name + ".down", bytes_per_s, half_latency_ns});
+  links.push_back({name + ".up", bytes_per_s, latency_ns});
+  links.push_back({name + ".down", bytes_per_s, latency_ns});
   boost::add_edge(lower, upper, SiteEdge{up}, wiring);
   boost::add_edge(upper, lower, SiteEdge{up + 1}, wiring);
 }

@@ -72,12 +72,12 @@ struct DeviceSpec {
 };
 
 // One direction of a cable. `bytes_per_s` is the rate of a long transfer: the line rate times the
-// share of it that NCCL reaches. `half_latency_ns` is half of a message's latency and is only
-// shown; a message takes Cluster::latency_ns().
+// share of it that NCCL reaches. `latency_ns`: of a listed cable, its latency. Otherwise half of a
+// message's latency, since a message crosses two links of its kind.
 struct Link {
   std::string name;
   double bytes_per_s = 0;
-  Nanoseconds half_latency_ns = 0;
+  Nanoseconds latency_ns = 0;
 };
 
 // The network between nodes. Star: every NIC hangs on one non-blocking core. RailOptimised: NIC i

@@ -44,15 +44,16 @@ class EqualWays {
     const int switches = static_cast<int>(std::ranges::count_if(hops, is_first_cable));
     quotients_.push_back(quotients_.back() / switches);
     // Going down, hop h takes the cables that hop hops - 1 - h took going up, and so ends on the
-    // level on which hop hops - 2 - h ended.
-    const int up_to_level = std::clamp(hops_ - 2 - hop, 0, hop);
-    const int up_by_cables = std::min(hop, hops_ - 1 - hop);
-    int place = quotients_[up_to_level] % switches;
+    // level on which hop hops - 2 - h ended. Of 4 hops, 0 and 1 go up. Hop 2 goes down by the
+    // cables of hop 1, to the level on which hop 0 ended.
+    const int hop_up_to_level = std::clamp(hops_ - 2 - hop, 0, hop);
+    const int hop_up_by_cables = std::min(hop, hops_ - 1 - hop);
+    int place = quotients_[hop_up_to_level] % switches;
     const auto first = std::ranges::find_if(
         hops, [&](const Hop& each) { return is_first_cable(each) && place-- == 0; });
     const auto end = std::find_if(
         first, hops.end(), [&](const Hop& each) { return each.far_switch != first->far_switch; });
-    return first[quotients_[up_by_cables + 1] % (end - first)];
+    return first[quotients_[hop_up_by_cables + 1] % (end - first)];
   }
 
  private:
