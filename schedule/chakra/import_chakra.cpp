@@ -80,8 +80,8 @@ class ProgramMaker {
  private:
   // A rank's lanes besides compute, and its slots.
   struct Lanes {
-    std::map<std::int32_t, std::uint8_t>
-        of_sender;                                 // receives by sender; -1: collectives and sends
+    // Lanes by the sender of their receives; -1: the lane of collectives and sends.
+    std::map<std::int32_t, std::uint8_t> of_sender;
     std::map<std::int32_t, std::int16_t> slot_of;  // by communicator
   };
 

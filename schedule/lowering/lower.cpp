@@ -67,7 +67,7 @@ Status check_options(const Order& order, const LowerOptions& options) {
         {key, "schedule.vocabulary"},
         fmt::format("found {} = {} with vocabulary parallelism, expected transfers that overlap "
                     "and experts that do not: its passes stand between the others",
-                    key, key != "overlap.p2p"));
+                    key, key != "overlap.p2p"));  // p2p is wrong if off, the others if on
   }
   if (!options.overlap_p2p && order.exchanges == BatchedP2p::Never)
     return Error::of(

@@ -140,7 +140,7 @@ class RankLowering {
   // of sends and receives, which waits for the cell before it and delays the cell after it.
   void lower_exchanges() {
     const std::vector<int> ends = cell_ends(actions_, has_pairs());
-    const auto cell = [&](std::size_t i) {
+    const auto cell = [&](std::size_t i) {  // the one after the last is empty
       const int begin = i == 0 ? 0 : ends[i - 1];
       const int end = i < ends.size() ? ends[i] : begin;
       return std::span<const Action>{actions_.data() + begin, actions_.data() + end};
@@ -228,6 +228,7 @@ class RankLowering {
     const int stage = from.edge.second;
     const std::uint32_t received =
         builder_.add(transfer(OpKind::Recv, from, stage, microbatch), waits);
+    // If each tensor rank receives only a part of the array, they gather the parts.
     if (context_.work.pipeline_gather_bytes == 0 || slots_.tensor < 0) return received;
     const Op gather =
         communication(OpKind::AllGather, slots_.tensor,
@@ -309,10 +310,9 @@ class RankLowering {
   DataLane data_;
   VocabularyLanes vocabulary_;
   PassLowering passes_;
-  std::int32_t p2p_batch_ = 0;
+  std::int32_t p2p_batch_ = 0;  // the number of the exchange that comes next (Op::exchange)
   Ops last_p2p_batch_;
-  std::vector<std::int32_t>
-      end_number_;  // by number_of(): index in edge_ends_; -1: not this rank's
+  std::vector<std::int32_t> end_number_;  // by number_of(): index in edge_ends_; -1: none
   std::vector<EdgeEnd> edge_ends_;
 };
 

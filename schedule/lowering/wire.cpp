@@ -68,7 +68,7 @@ class Wiring {
   void connect_holders(int pipeline, std::int16_t Slots::*slot, std::int16_t Slots::*replicas,
                        int stride, int shard) {
     const std::vector<int> holders = context_.holders(pipeline);
-    if (holders.front() != pipeline) return;
+    if (holders.front() != pipeline) return;  // the first of them connects all
     const int copies = stage_ranks() / stride;
     const int all = copies * static_cast<int>(holders.size());
     for (int first = 0; first < stride; ++first) {

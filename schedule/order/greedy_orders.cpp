@@ -32,7 +32,7 @@ ListProblem problem_of(const OrderSpec& spec, LimitsOf own_limits) {
 HeldLimits zb1p_limits(int pp) { return {pp}; }
 HeldLimits twice_pp(int pp) { return {2 * pp}; }
 HeldLimits v_half_limits(int pp) { return {2 * (pp / 2) + 2}; }
-// On two ranks `held` is 1F1B's limit. The limit in flight is then below it.
+// On two ranks `held` is 4, as much as 1F1B holds, so only 3 may be in flight.
 HeldLimits v_min_limits(int pp) {
   const int held = 2 * ((pp + 4) / 3);
   return {held, std::min(held, std::max(2 * pp - 1, 2))};

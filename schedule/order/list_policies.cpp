@@ -21,7 +21,8 @@ constexpr Policy kPoliciesOfV[] = {
 };
 // If memory is short, a V also tries a policy that follows the building block of V-Half or V-Min.
 // With F = I = W on 2 to 16 ranks, the policies above took up to two actions longer than those
-// blocks squeezed together. In V-Half about 3 pp / 8 microbatches enter before the first gradient.
+// blocks squeezed together. In V-Half about 3 pp / 8 microbatches enter at once, before the first
+// gradient. In V-Min they enter one a period.
 Policy following(BuildingBlock block, int pp) {
   const int pace = block == BuildingBlock::Half ? (3 * pp + 7) / 8 : 1;
   return {{kF0, kF1, kI0, kI1}, true, true, pace, 0, block};

@@ -100,6 +100,8 @@ Actions interleaved(const OrderSpec& spec, int rank) {
   return one_forward_one_backward(spec, rank, units_in_groups(spec, group), ahead);
 }
 
+// Rank 0 runs fewer than vpp x group + 2 pp units ahead, as interleaved() says. A microbatch has
+// vpp units, so these are group + 2 pp / vpp microbatches.
 OrderRounds rounds_of_groups(const OrderSpec& spec, int group) {
   return {group, group + 2 * spec.pp / spec.vpp};
 }

@@ -30,7 +30,7 @@ inline constexpr StagePlacement kLooped{[](int stage, int pp, int) { return stag
 // microbatches.
 struct OrderRounds {
   int microbatches = 1;  // microbatches of a round, of all chains together; 0: not known
-  int fill = 0;          // the most microbatches that any rank starts before its first round
+  int fill = 0;          // microbatches that fill the pipeline; rounds follow
 };
 
 // The properties of an order that are known without making it. All code asks for these properties

@@ -28,7 +28,9 @@ std::string row_name(const Order& order, int rank) {
 
 void trim_end(std::string* line) { line->erase(line->find_last_not_of(' ') + 1); }
 
-constexpr double kMostTimes = 1000;  // a slot is a column: the grid would be too wide
+// The most times that one cost may be as long as another. The shortest takes a column or more, so
+// the grid would otherwise be too wide.
+constexpr double kMostTimes = 1000;
 
 // Returns the costs above 0 of the order's actions, each once.
 std::vector<double> used_costs(const Order& order, const GridCosts& costs) {

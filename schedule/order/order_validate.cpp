@@ -99,7 +99,8 @@ Fault check_stages(const Order& order) {
 }
 
 // Refuses a garbled file that speaks of microbatch 999999, before tables for all of them are
-// allocated.
+// allocated. A valid order has two or three actions for each stage and microbatch. Orders that lack
+// only some are left to later checks, which name the action.
 Fault check_counts(const Order& order) {
   std::size_t found = 0;
   for (const std::vector<Action>& actions : order.ranks) found += actions.size();

@@ -140,11 +140,15 @@ Order placed(const PrimusTable& table, bool in_v) {
   return order;
 }
 
-// Returns the send of a pass's output, or the receive of its input, with the pass's own stage.
-Action transfer(Action pass, bool sends) {
+// Return the send of a pass's output, and the receive of its input, with the pass's own stage.
+Action send_of(Action pass) {
   const bool forward = pass.kind == ActionKind::Forward;
-  pass.kind = sends ? (forward ? ActionKind::SendForward : ActionKind::SendBackward)
-                    : (forward ? ActionKind::RecvForward : ActionKind::RecvBackward);
+  pass.kind = forward ? ActionKind::SendForward : ActionKind::SendBackward;
+  return pass;
+}
+Action receive_of(Action pass) {
+  const bool forward = pass.kind == ActionKind::Forward;
+  pass.kind = forward ? ActionKind::RecvForward : ActionKind::RecvBackward;
   return pass;
 }
 
@@ -155,7 +159,7 @@ std::string transfer_mistake(const Order& order, const std::vector<Action>& acti
   const auto text = [&](const Action& action) { return node_text(action, order.pp()); };
   std::set<std::string> open;  // received inputs not used yet, and outputs not sent yet
   for (const Action& action : actions) {
-    const std::string received = text(transfer(action, false));
+    const std::string received = text(receive_of(action));
     if (action.kind == ActionKind::SendForward || action.kind == ActionKind::SendBackward) {
       if (open.erase(text(action)) == 0)
         return fmt::format("found {}, expected it behind its pass or not at all", text(action));
@@ -165,12 +169,11 @@ std::string transfer_mistake(const Order& order, const std::vector<Action>& acti
     } else if (source(order, action) >= 0 && open.erase(received) == 0) {
       return fmt::format("found {} without {} before it, expected both", text(action), received);
     }
-    if (is_compute(action.kind) && sink(order, action) >= 0)
-      open.insert(text(transfer(action, true)));
+    if (is_compute(action.kind) && sink(order, action) >= 0) open.insert(text(send_of(action)));
   }
   if (open.empty()) return "";
-  return fmt::format("found no {}, expected one",
-                     open.begin()->at(1) == 'S' ? *open.begin() : "pass behind " + *open.begin());
+  const std::string& first = *open.begin();  // "(SF|0|0)" is not sent, "(RF|0|0)" not used
+  return fmt::format("found no {}, expected one", first[1] == 'S' ? first : "pass behind " + first);
 }
 
 bool has_transfers(const PrimusTable& table) {
@@ -318,8 +321,8 @@ std::vector<std::vector<TimedNode>> timed_nodes(const Order& order) {
       rows[rank].push_back({start, 2, node_text(action, order.pp())});
       const int to = sink(order, action);
       if (to < 0) continue;
-      rows[rank].push_back({end, 0, node_text(transfer(action, true), order.pp())});
-      Action receive = transfer(action, false);
+      rows[rank].push_back({end, 0, node_text(send_of(action), order.pp())});
+      Action receive = receive_of(action);
       receive.stage = Stage{to};
       rows[rank_of[to]].push_back({end, 1, node_text(receive, order.pp())});
     }

@@ -58,8 +58,8 @@ int warm_up_until_gradients(int pp, int rank, int limit) {
 //   F1 I1 W1, pp - r times      until the gradient comes back to chunk 0
 //   F0 I0 W0 F1 I1 W1 ...       until all microbatches are done
 //
-// After the last F, r rounds of I0 and I1 come without W, since other ranks wait for them. The W
-// that are left over come at the end.
+// After the last F and the I1 and W1 behind it, r rounds of I0 and I1 come without W, since other
+// ranks wait for them. The W that are left over come at the end.
 std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
   std::vector<Action> actions;
   actions.reserve(6UL * microbatches);
@@ -116,7 +116,7 @@ class SqueezedBlocks {
       last = std::max({last, slots.input[0], slots.input[1]});
       rows_.push_back({slots});
     }
-    length_ = last + kSlots * (microbatches_ + 2);
+    length_ = last + kSlots * (microbatches_ + 2);  // leaves room for the last W
     for (RankRow& row : rows_) {
       row.cells.resize(length_);
       row.held.resize(length_);

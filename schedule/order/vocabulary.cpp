@@ -104,8 +104,8 @@ class OutputPlayer {
 
   // Returns when all inputs of an action of the given order are there.
   double ready(const Action& action) const {
-    const bool turns = produces_gradient(action.kind) && source(order_, action) < 0;
-    return std::max(ends_.ready(action), turns ? gradient_summed(action.microbatch) : 0);
+    const bool needs_sum = produces_gradient(action.kind) && source(order_, action) < 0;
+    return std::max(ends_.ready(action), needs_sum ? gradient_summed(action.microbatch) : 0);
   }
 
   // Return when the rank's next cell, its next S and its next T have their inputs.

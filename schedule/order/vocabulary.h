@@ -46,7 +46,7 @@ int barriers(int algorithm);
 // An input that vocabulary parallelism adds to an action: the output of all actions of a kind for
 // the same microbatch, on every rank or of one stage.
 struct VocabularyInput {
-  ActionKind kind;   // of the producers
+  ActionKind kind;   // of the producers; Backward: B or I
   int stage = -1;    // the producer's stage, for F, B or I; -1: a pass on every rank
   double delay = 0;  // from the producers' end to the input's use
 };

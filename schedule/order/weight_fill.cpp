@@ -77,6 +77,7 @@ OrderRounds WeightFill::find_rounds() {
     if (now.size() < ranks_.size()) continue;  // a rank is not yet in its repeated part
     add_state(&now);
     const auto [before, is_new] = states.try_emplace(std::move(now), entered);
+    // The round repeats only while a microbatch is left to enter: hence one more.
     if (!is_new) return {entered - before->second, entered + 1};
   }
   return {0, 0};

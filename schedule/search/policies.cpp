@@ -53,13 +53,14 @@ using Preference = std::function<std::pair<double, double>(int c, int n)>;
 
 const std::vector<Preference>& preferences() {
   static const std::vector<Preference> all = {
-      // Forwards first, deep chunks before shallow ones, gradients of shallow chunks first.
+      // Forwards first. With two chunks: F1 F0 I0 I1 and F1 F0 I1 I0.
       [](int c, int n) { return std::pair<double, double>(-c, n + c); },
       [](int c, int n) { return std::pair<double, double>(-c, 2 * n - c); },
-      // Gradients first.
+      // Gradients first. With two chunks: I0 I1 F1 F0 and I1 I0 F1 F0.
       [](int c, int n) { return std::pair<double, double>(-c, c - 2 * n); },
       [](int c, int n) { return std::pair<double, double>(-c, -c - n); },
-      // Forwards and gradients in turn, from the deep end: F, I, F, I.
+      // Forwards and gradients in turn. With two chunks: F1 I1 F0 I0, I0 F1 I1 F0, I1 F1 I0 F0 and
+      // I0 I1 F1 F0.
       [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * (n - c) + 1); },
       [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * c + 1); },
       [](int c, int n) { return std::pair<double, double>(2 * (n - c) + 1, 2 * (n - c)); },
@@ -100,6 +101,7 @@ class PolicyMaker {
       add_with(limited, [](SchedulePolicy* p) { p->patience = 0.5; });
       add_with(limited, [](SchedulePolicy* p) { p->weights_first = true; });
     }
+    // The last pace is V-Half's in list_policies.cpp.
     for (const int pace : {0, 1, 2, 4, (3 * pp_ + 7) / 8})
       add_with(policy, [&](SchedulePolicy* p) { p->pace = pace, p->weights_first = true; });
     return std::move(policies_);
@@ -209,6 +211,7 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
     if (scope == 0 && s > first) break;
     if (scope == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
     if (scope == 3 && s / problem.pp() != first / problem.pp()) break;
+    // A W that only fills idle time first gets a turn one period after its I.
     if (turn == &Turns::weight && own.weight >= kLast)
       own.weight = own.input + (policy->period > 0 ? policy->period : unit);
     own.*turn += step;
