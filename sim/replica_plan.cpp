@@ -150,6 +150,7 @@ class Planner {
       } else if (gathering_[event] == kNone) {
         level.meets.push_back({static_cast<std::uint32_t>(plan_.steps.size()), instance_[event]});
         place(event, ReplicaStep::Kind::Meets);
+        // An op of one microbatch reduces fp8's largest values, not gradients.
         plan_.steps.back().reduces = op.kind == reduction_[member_[event]] && op.microbatch < 0;
         meeting_events.push_back(event);
       } else {

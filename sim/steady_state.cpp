@@ -35,6 +35,7 @@ struct LaneRounds {
   std::uint32_t begin = 0, round_ops = 0, end = 0;
 
   static constexpr int kAfterAll = INT32_MAX;  // a round's number
+  // Returns the number of rounds; kAfterAll without rounds, so that the fewest are another lane's.
   int count() const {
     return round_ops == 0 ? kAfterAll : static_cast<int>((end - begin) / round_ops);
   }
