@@ -49,7 +49,8 @@ struct FlowGroup {
 struct LinkColour {
   std::uint64_t own = 0;     // of the link's own properties: bandwidth and the two below
   std::uint64_t colour = 0;  // of these and the flows that it carries
-  // The most links before and behind it on any route; -1: no flow crosses it.
+  // The most links before and behind it on any route; -1: no flow crosses it. They tell apart the
+  // links of one route that are alike otherwise: up from one GPU and down to the next.
   std::int32_t links_before = -1, links_behind = -1;
 };
 

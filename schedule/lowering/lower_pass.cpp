@@ -46,7 +46,8 @@ bool uses_forward(ActionKind kind) {
          kind == ActionKind::OutputS;
 }
 
-// Returns the unit that the next compute step after `step` uses, or -1.
+// Returns the parameter unit (a layer, the embedding or the head) that the next compute step after
+// `step` uses, or -1.
 int next_unit(const Pass& pass, std::size_t step) {
   for (std::size_t i = step + 1; i < pass.steps.size(); ++i) {
     if (pass.steps[i].computes && pass.steps[i].unit >= 0) return pass.steps[i].unit;

@@ -45,7 +45,7 @@ void limit(Traffic* way, double bytes_per_s) {
 
 Choices at_training_cost(Choices choices, GroupKind group_kind, const CommCost& cost) {
   for (Traffic& way : choices) {
-    if (way.seconds_per_byte == 0) continue;
+    if (way.seconds_per_byte == 0) continue;  // fewer than two devices
     if (cost.posts_at_once) way.latency_ns = 0;
     way.latency_ns += to_ns(cost.overhead_s);
     // The slowdown is of tensor groups inside a node, and of all others between nodes.
