@@ -279,23 +279,23 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
     const int place = static_cast<int>(std::int64_t{r} * size / rings);
     return before ? (place + size - 1) % size : place;
   };
-  std::vector<char> leaves;
+  std::vector<char> is_exit;  // by member of a node: whether a ring leaves the node there
   for (int j = 0; j < nodes; ++j) {
     const int after = j + 1 < nodes ? j + 1 : 0;
     const bool forward = j % 2 == 0;
     const auto here = groups.members(j);
-    leaves.assign(here.size(), 0);
+    is_exit.assign(here.size(), 0);
     for (int r = 0; r < rings; ++r) {
       const int exit = place_of(r, here, /*before=*/forward);
       const int entry = place_of(r, groups.members(after), /*before=*/after % 2 != 0);
-      leaves[exit] = 1;
+      is_exit[exit] = 1;
       flows->send(here[exit], groups.members(after)[entry], part / ring_efficiency);
     }
     if (here.size() == 1) continue;
     const int size = static_cast<int>(here.size());
     const double inside = part * nvlink_share(flows->cluster(), here);
     for (int i = 0; i < size; ++i) {
-      const int times = rings - leaves[i];
+      const int times = rings - is_exit[i];
       const int to = (i + (forward ? 1 : size - 1)) % size;
       if (times > 0) flows->send(here[i], here[to], inside, times);
     }

@@ -1,7 +1,7 @@
 // Replayer: plays a Program by Kahn's algorithm (1962). An op starts when the op before it on its
 // lane and all its waits have ended and, for communication, all participants have arrived (a
 // rendezvous). Simulators share this file and differ in `Ends`, the type that decides when an op
-// ends, by two functions:
+// ends, by two functions (`number` is the op's index in its body):
 //
 //   Nanoseconds compute_ends(std::int32_t folded_rank, std::uint32_t number, const Op& op,
 //                            Nanoseconds start);
