@@ -151,10 +151,9 @@ double end_parameters(const Model& model, const OrderedPlan& plan, int stage) {
 
 // Returns a stage's memory without parameters.
 StageMemory stage_memory(const Model& model, const Plan& plan, const StageLayers& at) {
-  StageMemory stage{
-      .microbatch = stage_activations(model, plan, at),
-      .quantized = quantized_bytes(model, plan, at),
-      .recomputes = plan.recompute_layers < 0 || recomputed_layers(plan, at.count) > 0};
+  StageMemory stage{.microbatch = stage_activations(model, plan, at),
+                    .quantized = quantized_bytes(model, plan, at),
+                    .recomputes = plan.recomputes_alike() || recomputed_layers(plan, at.count) > 0};
   if (plan.offloads_activations()) offload(model, plan, at, &stage);
   return stage;
 }
@@ -167,7 +166,7 @@ std::vector<StageMemory> stage_memories(const Model& model, const OrderedPlan& p
   for (const StageLayers& at : layers_of_stages(model, plan)) {
     LayersOfKinds kinds = kinds_in(model, at.begin, at.count);
     const bool is_as_before =
-        kinds == before && plan.recompute_layers < 0 && plan.offload_layers == 0 &&
+        kinds == before && plan.recomputes_alike() && plan.offload_layers == 0 &&
         has_layers_alone(model, plan, at.stage - 1) && has_layers_alone(model, plan, at.stage);
     stages.push_back(is_as_before ? stages.back() : stage_memory(model, plan, at));
     stages.back().parameters = held[at.stage];

@@ -345,11 +345,11 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
 
 int recomputed_layers(const Plan& plan, int stage_layers) {
   if (plan.recompute != Recompute::Full) return 0;
-  return plan.recompute_layers < 0 ? stage_layers : std::min(plan.recompute_layers, stage_layers);
+  return plan.recomputes_alike() ? stage_layers : std::min(plan.recompute_layers, stage_layers);
 }
 
 Recompute mtp_recompute(const Plan& plan) {
-  return plan.recompute_layers < 0 ? plan.recompute : Recompute::None;
+  return plan.recomputes_alike() ? plan.recompute : Recompute::None;
 }
 
 bool recomputes_core(const Model& model, const Plan& plan) {

@@ -257,6 +257,9 @@ struct Plan {
   bool offloads_activations() const {
     return offload_layers > 0 || offload_modules != OffloadModules{};
   }
+  // Says whether `recompute` holds for all layers. If not, full recompute repeats the first
+  // recompute_layers of each stage, and the others keep their activations.
+  bool recomputes_alike() const { return recompute_layers < 0; }
   int microbatches() const { return global_batch / (micro_batch * dp); }
   // How often an iteration reduces a gradient and gathers a parameter, if data-parallel ranks cut
   // them.

@@ -44,7 +44,7 @@ class Assembler {
     for (const auto& [kind, count] : kinds_of(model))
       layers_.emplace(kind, layer_passes(*kind, plan, collective_s, &kernels_));
     if (plan.vocabulary > 0) vocabulary_ = vocabulary_blocks(model, plan, cost.profile);
-    if (plan.recompute_layers < 0) return;
+    if (plan.recomputes_alike()) return;
     Plan kept = plan;
     kept.recompute = Recompute::None;
     for (const auto& [kind, passes] : layers_)
@@ -61,8 +61,11 @@ class Assembler {
   }
 
  private:
-  const std::map<const Model*, LayerPasses>& kept_layers() const {
-    return plan_.recompute_layers < 0 ? layers_ : kept_layers_;
+  // Returns the passes of a layer. Where full recompute repeats only a stage's first layers, the
+  // others keep their activations, and kept_layers_ has their passes.
+  const LayerPasses& passes_of(const Model& layer, bool recomputed) const {
+    const bool is_kept = !recomputed && !plan_.recomputes_alike();
+    return (is_kept ? kept_layers_ : layers_).at(&layer);
   }
 
   // Builds a stage. A compute step has the number of the unit (StageWork::units) whose parameters
@@ -76,7 +79,9 @@ class Assembler {
     add_stage_begin(at.stage, &forward, &stage.units);
     const int first_unit = static_cast<int>(stage.units.size());
     const int recomputed = recomputed_layers(plan_, at.count);
-    // The share of its offloaded bytes that each layer waits for.
+    // The share of its offloaded bytes that each layer waits for. With plan.offload_modules
+    // (offload_layers is 0) these are its own. With offload_layers the stage's copies are spread:
+    // if 2 of 8 layers are offloaded, each of the 8 waits for a quarter of a layer's bytes.
     const double copies =
         plan_.offload_layers == 0
             ? 1
@@ -118,13 +123,18 @@ class Assembler {
     }
   }
 
-  // Adds the head on the last stage, and multi-token prediction on the stage that has it. With
-  // vocabulary parallelism the last stage has only the norm before the head.
+  // Adds what comes behind the stage's layers:
+  // - on the last stage, the head and multi-token prediction's layers, each with a head again;
+  // - on the last stage with vocabulary parallelism, the norm before the head, whose work is in
+  //   add_vocabulary();
+  // - with plan.mtp_before_loss, prediction's layers on the stage before the last one
+  //   (plan.mtp_stage()), and only their heads on the last one.
   void add_stage_end(int number, PassBuilder* forward, Backward* backward,
                      std::vector<ParameterUnit>* units) {
     const bool last = number + 1 == plan_.stages();
     const int unit = static_cast<int>(units->size());
-    const bool predicts = model_.mtp_layers > 0 && number == plan_.mtp_stage();
+    const bool is_before_loss =
+        plan_.mtp_before_loss && model_.mtp_layers > 0 && number == plan_.mtp_stage();
     if (last && vocabulary_) {
       compute(forward, vocabulary_->norm, -1);
       compute(&backward->both, vocabulary_->norm_gradient, -1);
@@ -142,7 +152,7 @@ class Assembler {
           add_mtp(forward, backward, unit);
         }
       }
-    } else if (predicts) {
+    } else if (is_before_loss) {
       HeldParameters held = mtp_share(model_, plan_);
       held.dense += mtp_embedding_share(model_, plan_);
       units->push_back(unit_of(held));
@@ -154,7 +164,7 @@ class Assembler {
   // offloaded bytes, as far as they take longer than its compute.
   void append_layer(PassBuilder* pass, Pass LayerPasses::*own, const Model& layer, bool recomputed,
                     double copies, int unit) const {
-    const Pass& alone = (recomputed ? layers_ : kept_layers()).at(&layer).*own;
+    const Pass& alone = passes_of(layer, recomputed).*own;
     if (!plan_.offloads_activations() || own == &LayerPasses::backward_weight)
       return pass->append(alone, unit);
     const Recompute recompute = recomputed ? plan_.recompute : Recompute::None;
@@ -256,11 +266,12 @@ class Assembler {
   }
 
   // Adds a layer that predicts one more token: the product that merges its two inputs, a layer like
-  // the last one, and the head again, which may be on the next stage.
+  // the last one, and the head again, unless that is on the next stage. This layer is none of a
+  // stage's first ones, so a plan that recomputes or offloads only these leaves it out.
   void add_mtp(PassBuilder* forward, Backward* backward, int unit) {
     const Block product = mtp_block(model_, plan_, profile());
     const auto append = [&](PassBuilder* pass, Pass LayerPasses::*own) {
-      append_layer(pass, own, model_.layer(model_.layers - 1), plan_.recompute_layers < 0,
+      append_layer(pass, own, model_.layer(model_.layers - 1), plan_.recomputes_alike(),
                    plan_.offload_layers == 0 ? 1 : 0, unit);
     };
     compute(forward, product.forward, unit);
@@ -333,8 +344,8 @@ class Assembler {
   const TensorGroup tensor_;
   KernelTable kernels_;
   std::optional<VocabularyBlocks> vocabulary_;
-  // Passes by kind of layer: under plan.recompute; and without recompute, for the layers of a stage
-  // that keep their activations (plan.recompute_layers). kept_layers_ is empty if there are none.
+  // Passes by kind of layer: under plan.recompute, and without recompute. The latter are empty if
+  // all layers are recomputed alike.
   std::map<const Model*, LayerPasses> layers_, kept_layers_;
   Workload work_;
 };
