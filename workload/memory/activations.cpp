@@ -57,7 +57,7 @@ double copy_bytes(const Plan& plan) { return recipe_of(plan) ? input_bytes(plan)
 // Attention keeps Q, K, V and the input of its output projection; a scan keeps its input, its
 // output and its gate.
 double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
-  const Plan whole;
+  const Plan whole;  // with tp = 1
   const auto all = [&](std::int64_t (*columns)(const Model&, const Plan&)) {
     return static_cast<double>(columns(model, whole));
   };
@@ -183,7 +183,7 @@ std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
                                           const RecomputeModules& dropped) {
   using Modules = OffloadModules;
   if (!model.attends()) return {};
-  const Plan whole;
+  const Plan whole;  // with tp = 1
   const double e = stored_bytes(plan), in = input_bytes(plan), copy = copy_bytes(plan);
   const double all = tokens(model, plan), uncut = all / sequence_ranks(plan);
   const double norm_out = dropped.layernorm ? 0 : in;
@@ -192,15 +192,19 @@ std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
   const double core = model.latent() && dropped.mla_up_proj ? 0 : e;
   const double out = all * static_cast<double>(output_columns(model, whole)) / plan.tp;
   const bool norm_stays = plan.cuda_graphs && plan.cuda_graph_modules.attn;
-  return {{model.latent() ? &Modules::attn_norm : &Modules::qkv_linear, uncut * model.hidden,
+  return {// The norm's input, and its output.
+          {model.latent() ? &Modules::attn_norm : &Modules::qkv_linear, uncut * model.hidden,
            model.latent() && norm_stays ? 0 : e, model.latent() && norm_stays ? 0 : e},
           {&Modules::qkv_linear, uncut * model.hidden, norm_out, norm_out},
+          // Latent attention's compressed array.
           {&Modules::qkv_linear, uncut * model.compressed_columns(), e, e},
+          // Q; K and V; the matrices; the output.
           {&Modules::core_attn, all * static_cast<double>(query_columns(model, whole)) / plan.tp,
            core, core},
           {&Modules::core_attn, all * kv, core, core},
           {&Modules::core_attn, matrix_bytes(model, plan) / e, e, e},
           {&Modules::core_attn, out, copy > 0 ? e : 0, e},
+          // The same output, or the projection's quantized copy.
           {&Modules::attn_proj, out, copy > 0 ? copy : e, copy > 0 ? copy : e}};
 }
 
@@ -225,6 +229,8 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
   const ModuleArray residual = {
       &Modules::mlp_norm, tokens(model, plan) * model.hidden / sequence_ranks(plan), norm, norm};
   if (dropped.moe) return {residual};
+  // The rows, which the first product takes; the activation's input; its output. The experts in one
+  // kernel have all three.
   return {residual,
           {&Modules::expert_fc1, into, in, keeps_original ? e : in},
           {&Modules::moe_act, gates, e, e},

@@ -165,6 +165,8 @@ std::vector<StageMemory> stage_memories(const Model& model, const OrderedPlan& p
   LayersOfKinds before;
   for (const StageLayers& at : layers_of_stages(model, plan)) {
     LayersOfKinds kinds = kinds_in(model, at.begin, at.count);
+    // A stage with the layers of the one before it holds as much, unless a number of layers is
+    // recomputed or offloaded (which layers come first then counts), or the stage has more.
     const bool is_as_before =
         kinds == before && plan.recomputes_alike() && plan.offload_layers == 0 &&
         has_layers_alone(model, plan, at.stage - 1) && has_layers_alone(model, plan, at.stage);

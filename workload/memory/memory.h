@@ -44,8 +44,8 @@ struct StageMemory {
   double microbatch = 0;  // activations of one microbatch, without those on the CPU
   // Offloaded arrays that are on the GPU nevertheless. They count once for each rank.
   double layer_at_work = 0, module_copied = 0;
-  double quantized = 0;  // copies of weights
-  bool recomputes = false;
+  double quantized = 0;     // copies of weights
+  bool recomputes = false;  // any layer; also true without recompute, which then makes 0 bytes
 };
 
 // Memory of a plan's ranks, for callers who ask many times: all that does not depend on

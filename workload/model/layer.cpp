@@ -269,6 +269,7 @@ class LayerBuilder {
     Parts input, weight;
   };
 
+  // Returns 1 or 0, for sums of collectives that are not overlapped.
   static int is_off(const GemmOverlap& overlap) { return overlap.method == TensorMethod::Off; }
 
   Parts spread_forward(const Half& half) const {
@@ -283,6 +284,8 @@ class LayerBuilder {
     const Block& block = half.block;
     Gradients parts = {block.input_parts, block.weight_parts};
     const BlockGemms& gemms = half.comm.gemms;
+    // The reduce-scatter of dgrad's output runs beside wgrad (bulk), or beside dgrad's own parts.
+    // Otherwise it is exposed.
     const bool exposes_in = is_off(gemms.in_wgrad) && gemms.in_dgrad.method != TensorMethod::Ring &&
                             gemms.in_dgrad.method != TensorMethod::Pipelined;
     const double launch_s =

@@ -159,6 +159,7 @@ void add_up_projection(BlockWork* block, const Model& model, const Plan& plan,
 std::int64_t in_columns(const Model& model, const Plan& plan, const BlockShape& shape) {
   switch (model.mixer) {
     case Mixer::Heads: {
+      // With shared_kv the values have no columns of their own.
       const std::int64_t spared = model.shared_kv ? key_value_columns(model, plan) / 2 : 0;
       const std::int64_t gathered = gathered_columns(model, plan);
       return gathered > 0 ? gathered / plan.tp : shape.qkv - spared;
@@ -166,10 +167,12 @@ std::int64_t in_columns(const Model& model, const Plan& plan, const BlockShape& 
     case Mixer::Latent:
       return model.compressed_columns();
     case Mixer::Mamba: {
+      // Gate and input; B and C; a step for each head.
       const Scan scan = scan_of(model, plan);
       return 2 * scan.heads * scan.value + 2 * scan.score_heads * scan.state + scan.heads;
     }
     case Mixer::Linear: {
+      // Queries and keys; values and gate; two numbers for each head.
       const Scan scan = scan_of(model, plan);
       return 2 * (model.linear_keys() / plan.tp) + 2 * scan.heads * scan.value + 2 * scan.heads;
     }
@@ -209,9 +212,10 @@ Block attention_block(const Model& model, const Plan& plan, const FrameworkProfi
   add_linear(&block, &PartsOf<KernelWork>::out, shape,
              {.m = shape.tokens, .n = shape.hidden, .k = output});
   const double projection = static_cast<double>(output) * shape.hidden;
-  const double whole = replicated_parameters(model) - router_parameters(model);
+  // Latent attention's compression, which every tensor rank holds whole; else 0.
+  const double compression = replicated_parameters(model) - router_parameters(model);
   block.weight_gradient.in.parameters =
-      (attention_parameters(model) - whole) / plan.tp + whole - projection;
+      (attention_parameters(model) - compression) / plan.tp + compression - projection;
   block.weight_gradient.out.parameters = projection;
   const auto module = model.attends() ? &CudaGraphModules::attn : &CudaGraphModules::mamba;
   Block attention = finish(

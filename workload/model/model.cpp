@@ -122,10 +122,6 @@ const Model& expert_layer(const Model& model) {
   return kind == model.kinds.end() ? model : *kind;
 }
 
-// Adds to the weights: for GPT a bias for each output and a LayerNorm (2h), in all 4h^2 + 6h with
-// kv_heads = heads; for latent attention a norm of each compressed array; for Mamba-2 the
-// convolution with its bias, A, D and the step's bias for each head, and the norm before the output
-// projection; for the delta net the same without D and the convolution's bias.
 double mixer_weights(const Model& model) {
   const double h = model.hidden, heads = model.heads;
   const auto inner = static_cast<double>(model.mamba_inner());
@@ -155,6 +151,12 @@ double mixer_weights(const Model& model) {
   return 0;
 }
 
+// Adds to the weights a norm, and by mixer:
+// - heads: biases. For GPT this is in all 4h^2 + 6h, if kv_heads = heads.
+// - latent: a norm of each compressed array.
+// - Mamba-2: the convolution with its bias; A, D and the step's bias for each head; and the norm
+//   before the output projection.
+// - delta net: the same without D and the convolution's bias.
 double attention_parameters(const Model& model) {
   if (model.mixer == Mixer::None) return 0;
   const double h = model.hidden;

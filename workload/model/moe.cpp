@@ -100,14 +100,17 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
     kernel = deepep_kernel(device, exchange_sms(plan), copy_bytes);
   }
   if (plan.expert_nodes > 1 && plan.ep > plan.expert_nodes) {
-    // A token goes to one GPU of each node, and from there over NVLink to the node's GPUs with its
-    // experts. One of a node's g GPUs has the token already, so NVLink carries (g - 1) / g of the
-    // copies. DeepEP's SMs carry both legs. Both limits are in bytes of the first leg: it has
-    // copies.nodes copies of a token, the second leg copies.gpus.
+    // A token goes to one GPU of each node (copies.nodes copies, the first leg), and from there to
+    // the node's GPUs with its experts (copies.gpus copies, the second leg). Both rates below are
+    // of the first leg's bytes. Example: ep = 16 on 2 nodes, 8 of 256 experts a token: 2.0 copies
+    // in the first leg, 6.5 in the second.
+    const TokenCopies copies = copies_over_nodes(layer, plan);
+    // NVLink carries the second leg. One of a node's 8 GPUs has the token already, so 7/8 of the
+    // 6.5 copies cross NVLink: the first leg goes at 2.0 / 6.5 of 8/7 of NVLink's rate.
     const double node_gpus = static_cast<double>(plan.ep) / plan.expert_nodes;
     const double nvlink_rate = cluster.intra_bytes_per_s * cluster.intra_efficiency *
                                cluster.alltoall_efficiency * node_gpus / (node_gpus - 1);
-    const TokenCopies copies = copies_over_nodes(layer, plan);
+    // DeepEP's SMs carry both legs: the first leg goes at 2.0 / (2.0 + 6.5) of their rate.
     const double sm_rate =
         kSmRateOverNodes * kernel.bytes_per_s * copies.nodes / (copies.nodes + copies.gpus);
     kernel.bytes_per_s = nvlink_rate * copies.nodes / copies.gpus;

@@ -190,7 +190,9 @@ void add_iteration(const Matrix& matrix, std::int64_t count, const Plan& plan, M
     share->pass_bytes +=
         static_cast<double>(count) *
         (own * kFactorBytes + m * n * (kIterationBytes + (gathers ? kConcatenationBytes : 0)));
-    const double iterating = (gathers ? 12 : 4) * m * n + 4 * m * m;
+    // An iteration holds X and B X, and A and B, all in 16 bits. After a gather the gathered parts
+    // and their concatenation are still there, in fp32.
+    const double iterating = (gathers ? 8 + 4 : 4) * m * n + 4 * m * m;
     share->scratch_bytes = std::max(
         {share->scratch_bytes, iterating, (gathers ? kGatheredScratch : kScratch) * m * n});
   }

@@ -109,6 +109,8 @@ double gain(const ModelPart& here, const ModelPart& there) {
   return 1 - (there.now_s / there.flops) / (here.now_s / here.flops);
 }
 
+// Names the product of that index in a block's part. The head's parts are named by their pass
+// alone: " forward".
 std::string product_name(const Kernel& kernel, std::size_t index) {
   if (kernel.name.starts_with("attention core")) {
     const bool forward = kernel.name.ends_with("forward");
@@ -203,7 +205,7 @@ std::vector<std::int64_t> in_reach(std::int64_t value, std::int64_t multiple) {
 }
 
 // Makes the dimension of a width. Its field in the model may be 0: then `value` follows from other
-// fields.
+// fields. `cut`: the GPUs over which the width is cut; each then has a multiple of kWidthMultiple.
 Dimension width(const Model& model, const Plan& plan, const char* key, int Model::*field,
                 std::int64_t value, std::int64_t cut) {
   Dimension dimension{key, {model, plan, value, ""}, {}};
@@ -286,7 +288,8 @@ std::vector<Dimension> dimensions(const Model& model, const Plan& plan) {
   if (model.shared_expert_ffn > 0)
     all.push_back(width(model, plan, "model.shared_expert_ffn", &Model::shared_expert_ffn,
                         model.shared_expert_ffn, plan.tp));
-  // A round sequence is what was asked for; another microbatch fills waves better.
+  // A sequence of a multiple of 64 positions is left as it is: another microbatch fills waves
+  // better.
   if (model.seq % kWidthMultiple != 0)
     all.push_back(width(model, plan, "model.seq", &Model::seq, model.seq, plan.cp));
   return all;

@@ -358,8 +358,8 @@ Status check_layers(const Model& model, const Plan& plan) {
   }
   const std::vector<int> split = split_layers(model, plan);
   for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) {
-    // Megatron-LM may give MTP the last-but-one stage; Tandem puts it on the last, so that stage
-    // may be empty.
+    // A layout of Megatron-LM may have only multi-token prediction on the last stage but one. That
+    // stage is empty here if prediction is on the last stage (no plan.mtp_before_loss).
     if (split[stage] > 0 || (model.mtp_layers > 0 && stage + 2 == split.size())) continue;
     return found_word(
         {"parallel.layers_per_stage"},
