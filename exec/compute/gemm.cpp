@@ -119,8 +119,8 @@ std::vector<float> random_matrix(double floats, std::uint64_t seed) {
 
 // Returns whether c = a b, by Freivalds 1977: whether c x = a (b x) for a random vector x of -1 and
 // 1. A wrong c passes with a probability of at most 1/2. An entry of c x has the standard deviation
-// sqrt(n k) / 3, and may be off by 0.3 % of that: far more than rounding errors, but for n below
-// 100,000 less than the sqrt(k) / 3 or so that a missing or misplaced entry of c makes.
+// sqrt(n k) / 3. It may be off by 0.3 % of that, which is far more than rounding errors make. A
+// missing or misplaced entry of c makes about sqrt(k) / 3, which is more for n below 100,000.
 bool is_product(const GemmSizes& p, const float* a, const float* b, const float* c,
                 std::uint64_t seed) {
   std::vector<double> x(p.n), bx(p.k);

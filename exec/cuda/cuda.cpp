@@ -161,7 +161,9 @@ Result<std::optional<Execution>> execute_cuda(const Program& program, const Exec
   return execute_ranks(program, options, backend);
 }
 
-// Starts a process for each rank on this machine, which must have a GPU for each.
+// Starts a process for each rank on this machine, which must have a GPU for each, and waits for
+// their ends. Returns true when they have played, or the Error that their exit status stands for;
+// false if this process is to play all ranks itself (--share-gpu).
 Result<bool> start_on_gpus(int ranks, const ExecOptions& options) {
   if (options.share_gpu) return false;
   ASSIGN_OR_RETURN(const int gpus, cuda_available());
@@ -170,7 +172,8 @@ Result<bool> start_on_gpus(int ranks, const ExecOptions& options) {
                              "on one, torchrun, srun or mpirun start them on many machines",
                              gpus, gpus == 1 ? "" : "s", ranks),
                  Error::Missing};
-  return ranks_ended(run_ranks(ranks));
+  const Result<int> exit_status = run_ranks(ranks);
+  return ranks_ended(exit_status);
 }
 
 std::string cuda_state() {

@@ -80,6 +80,7 @@ class GpuExecutor {
     return plan_.op_events[local_rank][op];
   }
 
+  // Returns whether `own` is true on any rank. All processes call it.
   Result<bool> any(bool own) { return control_ == nullptr ? own : control_->any(own); }
   Result<ClockReading> compare_clocks() {
     return control_ == nullptr ? ClockReading{} : control_->compare_clocks();

@@ -69,7 +69,7 @@ Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_grap
     const GpuCall& call = *step.call;
     if (step.check != nullptr)
       RETURN_IF_ERROR(parts_->payloads.poison(*step.check, take(call), stream(call)));
-    RETURN_IF_ERROR(issue_one(call, false));
+    RETURN_IF_ERROR(issue_one(call, /*captures=*/false));
     if (watch_) watch_->issued();
   }
   return Done{};
@@ -249,7 +249,7 @@ Status Device::capture_all(std::span<const GpuCall> calls) {
   RETURN_IF_CUDA_FAILS(cudaEventRecord, ends[0].get(), first);
   for (std::size_t i = 1; i < streams.size(); ++i)
     RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, streams[i].get(), ends[0].get(), 0);
-  for (const GpuCall& call : calls) RETURN_IF_ERROR(issue_one(call, true));
+  for (const GpuCall& call : calls) RETURN_IF_ERROR(issue_one(call, /*captures=*/true));
   for (std::size_t i = 1; i < streams.size(); ++i) {
     RETURN_IF_CUDA_FAILS(cudaEventRecord, ends[i].get(), streams[i].get());
     RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, first, ends[i].get(), 0);

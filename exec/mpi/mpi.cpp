@@ -19,7 +19,7 @@ namespace tandem {
 namespace {
 
 Result<MakeTransport> open_plugin() {
-  const auto symbol = plugin_symbol("libtandem_mpi.so", kTransportSymbol, true);
+  const auto symbol = plugin_symbol("libtandem_mpi.so", kTransportSymbol, /*global=*/true);
   if (symbol.ok()) return reinterpret_cast<MakeTransport>(*symbol);
   return symbol.error();
 }
@@ -50,12 +50,15 @@ std::string what_is_real(const ExecOptions& options) {
   return real + (options.full_payload ? ", with the time to fill and check all of them" : "");
 }
 
-// Starts the ranks by mpirun, unless this process is itself a rank of mpirun, which forbids that.
+// Starts the ranks by mpirun, and waits for their ends. Returns true when they have played, or the
+// Error that mpirun's exit status stands for; false, and starts nothing, if this process is itself
+// a rank of mpirun, which forbids that.
 Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
   const std::optional<LaunchedRank> launched = launched_rank();
   if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;
   RETURN_IF_ERROR(mpi_available());
-  return ranks_ended(run_mpirun(ranks));
+  const Result<int> exit_status = run_mpirun(ranks);
+  return ranks_ended(exit_status);
 }
 
 std::string mpi_state() {

@@ -175,7 +175,8 @@ class Coordinator {
     while (!std::ranges::all_of(members_, has_ended)) {
       if (Clock::now() - last_progress_ > stuck_after)
         return RunFailure{
-            fmt::format("no op ended within {:g} s: ", to_seconds(options_.timeout_ns)), false};
+            .text = fmt::format("no op ended within {:g} s: ", to_seconds(options_.timeout_ns)),
+            .is_explained = false};
       run_round();
       if (std::optional<RunFailure> found = find_failure()) return found;
     }
@@ -231,7 +232,8 @@ class Coordinator {
                         member.program, rank, own_.program)};
       const bool is_lost = member.connection && !member.connection->is_open();
       const bool is_gone = member.status.gone != 0 && member.status.phase != Phase::Ended;
-      if (is_gone || (is_lost && !has_ended(member))) return RunFailure{"", false};
+      if (is_gone || (is_lost && !has_ended(member)))
+        return RunFailure{.text = "", .is_explained = false};
     }
     const std::string ending = external_stop_.ending();
     if (ending.empty()) return std::nullopt;

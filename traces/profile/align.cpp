@@ -184,12 +184,15 @@ class Clocks {
   }
 
  private:
+  // Sets the shift of rank `to` by that of `from`. Returns true, which its callers return.
   bool spread(std::size_t from, std::size_t to, Nanoseconds difference) {
     known_[to] = true;
     shifts_[to] = shifts_[from] + difference;
     profile_.ranks[to].clock_set = profile_.ranks[from].clock_set;
     return true;
   }
+  // These set the shift of one more rank. They return false if no known rank is connected with an
+  // unknown one: by a pair in `differences`, or by a clock that they share.
   bool spread_along(const Differences& differences) {
     for (const auto& [pair, difference] : differences) {
       const auto [a, b] = pair;

@@ -50,8 +50,8 @@ class Awaited {
     for (std::size_t i = 0; i < rank_.kernels.size(); ++i) {
       const ProfileKernel& kernel = rank_.kernels[i];
       by_correlation.emplace(kernel.correlation, static_cast<int>(i));
-      const auto [last, first] = last_on.try_emplace(kernel.stream, static_cast<int>(i));
-      if (!first) waits_[i].push_back(std::exchange(last->second, static_cast<int>(i)));
+      const auto [last, is_first] = last_on.try_emplace(kernel.stream, static_cast<int>(i));
+      if (!is_first) waits_[i].push_back(std::exchange(last->second, static_cast<int>(i)));
     }
     for (const auto& [kernel, waited] : rank_.waits) {
       const auto from = by_correlation.find(kernel), to = by_correlation.find(waited);

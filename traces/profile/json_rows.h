@@ -18,7 +18,8 @@ class JsonRows {
   static constexpr std::size_t kPadding = 64;
 
   // Called with a value's text, which is valid until it returns. An Error that it returns ends the
-  // reading.
+  // reading. If it names no file, its message is what was found, such as "a kernel without its time
+  // (ts)": read() then adds the line, and that a row of a profile was expected.
   using Row = std::function<Status(std::string_view)>;
   using Member = std::function<Status(std::string_view key, std::string_view)>;
 

@@ -86,8 +86,8 @@ struct InFlight {
 std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labels) {
   std::ranges::stable_sort(flights, {}, &InFlight::start_ns);
   std::vector<Intervals> shares(labels);
-  InFlight last;
-  Nanoseconds from = std::numeric_limits<Nanoseconds>::min();
+  InFlight last;  // of the flights so far, the one that ends last
+  Nanoseconds from = std::numeric_limits<Nanoseconds>::min();  // instants before it are given
   const auto give_until = [&](Nanoseconds until) {
     until = std::min(until, last.end_ns);
     if (until > from) shares[last.label].emplace_back(from, until);

@@ -42,6 +42,7 @@ RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_cou
         times.comms[{label, ranks}].push_back(ns);
     }
     if (kernel.activity != Activity::Compute || kernel.action < 0) continue;
+    // The annotation of a part alone, such as "mlp(B)", does not say which pass the part is of.
     const ProfileAction& action = rank.actions[kernel.action];
     if (!action.is_whole || action.phase != kernel.phase) continue;
     // The optimizer has one pass a step, for all stages.

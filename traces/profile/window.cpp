@@ -124,11 +124,14 @@ StepsBeside steps_beside(const ProfileRank& rank) {
 
 int optimizer_rounds(const ProfileRank& rank) {
   int rounds = 0;
-  bool behind_backward = true;
+  bool behind_backward = true;  // the profile may begin with the optimizer
   for (const ProfileKernel& kernel : rank.kernels) {
-    const bool is_whole = kernel.action >= 0 && rank.actions[kernel.action].is_whole;
     if (kernel.phase == PassPhase::Backward) behind_backward = true;
-    if (kernel.phase != PassPhase::Step || !is_whole || !behind_backward) continue;
+    // Only the annotation of a whole optimizer pass ("Optimizer.step#...") is a round. A part such
+    // as "Optimizer.zero_grad" has the phase Step too, but updates nothing.
+    const bool updates = kernel.phase == PassPhase::Step && kernel.action >= 0 &&
+                         rank.actions[kernel.action].is_whole;
+    if (!updates || !behind_backward) continue;
     ++rounds;
     behind_backward = false;
   }

@@ -37,6 +37,7 @@ double mixer_flops(const Model& model, const Plan& plan, AttentionFlops attentio
       return tokens * scan_flops(model.mamba_chunk, model.mamba_groups * model.mamba_state, inner,
                                  inner * model.mamba_state);
     case Mixer::Linear:
+      // Three products that make scores, and two of scores with values (mixer_blocks.cpp).
       return tokens * scan_flops(kDeltaChunk,
                                  3.0 * model.linear_value_heads * model.linear_key_head_dim,
                                  2 * values, values * model.linear_key_head_dim);

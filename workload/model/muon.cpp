@@ -130,7 +130,8 @@ struct GpuLoad {
 
 // Spreads a buffer's matrices over GPUs: those that cost most first, each to the GPU with the least
 // cost (_compute_per_buffer_param_layout of megatron/core/optimizer/layer_wise_optimizer.py of
-// NVIDIA/Megatron-LM at d98e8a64, which also keeps GPUs near the mean in size).
+// NVIDIA/Megatron-LM at d98e8a64, which also keeps GPUs near the mean in size). GPUs that got the
+// same are one GpuLoad. Example: of 20 equal matrices 8 GPUs get 2 each, then 4 of them a third.
 std::vector<GpuLoad> spread(std::span<const Matrix> matrices, std::int64_t gpus) {
   std::vector<GpuLoad> loads = {
       {.gpus = gpus, .counts = std::vector<std::int64_t>(matrices.size())}};

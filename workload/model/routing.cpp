@@ -75,6 +75,8 @@ Status route(const Routing& routing, Model* model) {
     } else if (own != routing.layers.end()) {
       return Error{fmt::format("found tokens of layer {}, which has no experts", number)};
     }
+    // Layers that were of one kind stay one if their loads are equal too. In a kind's name "@5"
+    // follows the name that it had before.
     const std::string base = layer.kind.empty() ? "layer" : layer.kind;
     auto kind = std::ranges::find_if(kinds, [&](const Model& known) {
       return known.kind.substr(0, known.kind.find('@')) == base && known.routed == layer.routed;
