@@ -172,8 +172,8 @@ Result<bool> start_on_gpus(int ranks, const ExecOptions& options) {
                              "on one, torchrun, srun or mpirun start them on many machines",
                              gpus, gpus == 1 ? "" : "s", ranks),
                  Error::Missing};
-  const Result<int> exit_status = run_ranks(ranks);
-  return ranks_ended(exit_status);
+  const Result<int> ranks_status = run_ranks(ranks);
+  return ranks_ended(ranks_status);
 }
 
 std::string cuda_state() {

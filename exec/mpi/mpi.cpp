@@ -57,8 +57,8 @@ Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
   const std::optional<LaunchedRank> launched = launched_rank();
   if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;
   RETURN_IF_ERROR(mpi_available());
-  const Result<int> exit_status = run_mpirun(ranks);
-  return ranks_ended(exit_status);
+  const Result<int> mpirun_status = run_mpirun(ranks);
+  return ranks_ended(mpirun_status);
 }
 
 std::string mpi_state() {
