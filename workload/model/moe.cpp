@@ -110,7 +110,7 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
     const double node_gpus = static_cast<double>(plan.ep) / plan.expert_nodes;
     const double nvlink_rate = cluster.intra_bytes_per_s * cluster.intra_efficiency *
                                cluster.alltoall_efficiency * node_gpus / (node_gpus - 1);
-    // DeepEP's SMs carry both legs: the first leg goes at 2.0 / (2.0 + 6.5) of their rate.
+    // DeepEP's SMs carry both legs: the first leg goes at 2.0 / 8.5 of their rate between nodes.
     const double sm_rate =
         kSmRateOverNodes * kernel.bytes_per_s * copies.nodes / (copies.nodes + copies.gpus);
     kernel.bytes_per_s = nvlink_rate * copies.nodes / copies.gpus;
