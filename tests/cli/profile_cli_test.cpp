@@ -239,6 +239,22 @@ TEST_CASE("written profiles have the form that other tools ask for, and the same
   CHECK(collectives.contains("send"));
 }
 
+TEST_CASE("a written profile names passes of the vocabulary by an order's letters") {
+  const Sandbox box;
+  box.file("model.toml", kModel);
+  check_done(
+      box.tandem("simulate model.toml --engine ideal --kineto p --set schedule.vocabulary=parallel"));
+  std::map<char, int> letters;
+  for (const Json& row : Json::parse(box.read("p/rank-0.json")).at("traceEvents")) {
+    const std::string name = row.at("name");
+    if (row.value("cat", "") == "user_annotation" && name.starts_with("PP:"))
+      ++letters[name.at(name.find_first_not_of("0123456789", 3))];
+  }
+  for (const char letter : {'F', 'B', 'S', 'T'}) CHECK(letters.contains(letter));
+  for (const auto& [letter, count] : letters)
+    CHECK(std::string("FBIWESTG").find(letter) != std::string::npos);
+}
+
 TEST_CASE("kernels below a microsecond are told, since HTA may drop them") {
   const Sandbox box;
   box.file("short.toml",

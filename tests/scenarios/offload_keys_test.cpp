@@ -67,3 +67,12 @@ TEST_CASE("offloaded activations are not on the GPU, and cost time where the lin
     CHECK(slow.iteration_s > kept.iteration_s);
   }
 }
+
+TEST_CASE("what selective recompute repeats is not copied to the host") {
+  const auto copying_s = [](const char* recompute) {
+    return played({"train.flash_attention=false", kLayers, "cluster.host_link_GBps=1",
+                   std::string("train.recompute=") + recompute})
+        .iteration_s;
+  };
+  CHECK(copying_s("selective") < 0.9 * copying_s("none"));
+}

@@ -57,9 +57,10 @@ CommWords words_of(OpKind kind) {
 std::optional<std::string> annotation_of(const OpEvent& event) {
   if (event.kind == OpKind::Optimizer) return "Optimizer.step#";
   if (event.stage < 0 || event.microbatch < 0) return std::nullopt;
-  constexpr std::string_view letters = "FBIW";
-  const auto kind = static_cast<std::size_t>(event.kind);
-  return fmt::format("PP:{}{}{}", event.stage, letters[kind], event.microbatch);
+  const OpKind first = is_vocabulary(event.kind) ? OpKind::EmbeddingForward : OpKind::Forward;
+  const std::string_view letters = is_vocabulary(event.kind) ? "ESTG" : "FBIW";
+  const int letter = static_cast<int>(event.kind) - static_cast<int>(first);
+  return fmt::format("PP:{}{}{}", event.stage, letters.at(letter), event.microbatch);
 }
 
 // Builds the profile of one rank, event by event in the order of their starts.

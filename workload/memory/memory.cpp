@@ -27,11 +27,10 @@ template <class Visit>
 void visit_layers(const Model& model, const Plan& plan, const StageLayers& at, int count,
                   const Visit& visit) {
   const int recomputed = std::min(recomputed_layers(plan, at.count), count);
-  const Recompute others = plan.recompute == Recompute::Full ? Recompute::None : plan.recompute;
   for (const auto& [kind, layers] : kinds_in(model, at.begin, recomputed))
     visit(*kind, layers, Recompute::Full);
   for (const auto& [kind, layers] : kinds_in(model, at.begin + recomputed, count - recomputed))
-    visit(*kind, layers, others);
+    visit(*kind, layers, recompute_of_others(plan));
 }
 
 // Returns a stage's activations of one microbatch.

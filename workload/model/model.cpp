@@ -350,6 +350,10 @@ int recomputed_layers(const Plan& plan, int stage_layers) {
   return plan.recomputes_alike() ? stage_layers : std::min(plan.recompute_layers, stage_layers);
 }
 
+Recompute recompute_of_others(const Plan& plan) {
+  return plan.recompute == Recompute::Full ? Recompute::None : plan.recompute;
+}
+
 Recompute mtp_recompute(const Plan& plan) {
   return plan.recomputes_alike() ? plan.recompute : Recompute::None;
 }

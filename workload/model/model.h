@@ -270,6 +270,8 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
 // Returns how many of a stage's layers full recompute repeats: the first ones (Megatron's
 // --recompute-method block).
 int recomputed_layers(const Plan& plan, int stage_layers);
+// Returns how the layers are recomputed that full recompute does not repeat.
+Recompute recompute_of_others(const Plan& plan);
 // Returns how layers of multi-token prediction are recomputed: as all others, or not at all if only
 // a number of layers is.
 Recompute mtp_recompute(const Plan& plan);

@@ -167,7 +167,7 @@ class Assembler {
     const Pass& alone = passes_of(layer, recomputed).*own;
     if (!plan_.offloads_activations() || own == &LayerPasses::backward_weight)
       return pass->append(alone, unit);
-    const Recompute recompute = recomputed ? plan_.recompute : Recompute::None;
+    const Recompute recompute = recomputed ? plan_.recompute : recompute_of_others(plan_);
     const Nanoseconds copies_ns =
         to_ns(copies * copied_(layer, recompute) / kernels_.cost().device.host_link_bytes_per_s);
     pass->append(with_waits(alone, std::max(Nanoseconds{0}, copies_ns - compute_ns(alone))), unit);
