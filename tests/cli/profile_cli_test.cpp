@@ -242,8 +242,8 @@ TEST_CASE("written profiles have the form that other tools ask for, and the same
 TEST_CASE("a written profile names passes of the vocabulary by an order's letters") {
   const Sandbox box;
   box.file("model.toml", kModel);
-  check_done(
-      box.tandem("simulate model.toml --engine ideal --kineto p --set schedule.vocabulary=parallel"));
+  check_done(box.tandem(
+      "simulate model.toml --engine ideal --kineto p --set schedule.vocabulary=parallel"));
   std::map<char, int> letters;
   for (const Json& row : Json::parse(box.read("p/rank-0.json")).at("traceEvents")) {
     const std::string name = row.at("name");
