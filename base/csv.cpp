@@ -40,7 +40,8 @@ bool is_formula(std::string_view cell) {
          std::string_view("=+-@").find(cell[begin]) != std::string_view::npos;
 }
 
-// Returns whether the cell is a number. -1 begins as a formula does, but needs no mark.
+// Returns whether the cell is a number: -1, or +1, whose sign parse_number() refuses. Numbers need
+// no mark, though these begin as a formula does.
 bool is_number(std::string_view cell) {
   if (cell.starts_with('+') && !cell.starts_with("+-")) cell.remove_prefix(1);
   return parse_number(cell).ok();

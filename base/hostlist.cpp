@@ -163,7 +163,7 @@ std::string hostlist_of(const std::vector<std::string>& names) {
       next = end;
     }
     if (i > 0) text += ',';
-    if (next <= i + 1) {
+    if (next <= i + 1) {  // no other name shares a bracket with this one
       text += names[i++];
       continue;
     }

@@ -140,7 +140,7 @@ std::vector<ProvenCaller> AdmissionListener::take_proven() {
 std::optional<ProvenCaller> AdmissionListener::prove(UnprovenCaller* unproven) const {
   const std::optional<ControlMessage> message = unproven->connection.receive_one();
   if (!message) return std::nullopt;
-  Connection connection = std::move(unproven->connection);
+  Connection connection = std::move(unproven->connection);  // closes below unless it is proven
   const std::span<const std::byte> body = message->body;
   if (!is_kind(*message, AdmissionKind::Introduction) || body.size() < 2 * sizeof(Digest))
     return std::nullopt;

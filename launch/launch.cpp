@@ -216,6 +216,7 @@ std::string named_ranks(const std::vector<std::size_t>& ranks) {
 bool rank_0_reports(const Error& error) {
   constexpr timespec kPatience{5, 0};  // longer than mpirun, which signals after a second
   const auto launched = launched_rank();
+  // An Error::Failed may be this rank's alone; bad input and what is missing all ranks see.
   return launched && launched->rank > 0 && error.kind != Error::Failed &&
          nanosleep(&kPatience, nullptr) != 0;
 }

@@ -209,8 +209,10 @@ Children children_of(pid_t mpirun) {
   for (const auto& task : std::filesystem::directory_iterator(tasks, gone)) {
     std::ifstream children(task.path() / "children");
     if (!children) return Children::Run;  // a kernel without this list
-    for (std::string child; children >> child; found = Children::Ended)
+    for (std::string child; children >> child;) {
       if (process_state(child) != 'Z') return Children::Run;
+      found = Children::Ended;
+    }
   }
   return found;
 }
@@ -227,6 +229,7 @@ struct OutlivedRanks {
   bool are_over(bool is_quiet) {
     constexpr int kMostQuietSeconds = 10;
     const Children children = children_of(mpirun);
+    // An mpirun without children is stuck only once it had ranks: before, it may be slow to start.
     had_ranks |= is_local && children == Children::Run;
     const bool outlives = children == Children::Ended || (children == Children::None && had_ranks);
     quiet_seconds = is_quiet && outlives ? quiet_seconds + 1 : 0;

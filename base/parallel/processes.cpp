@@ -147,6 +147,7 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
   Running running;
   std::optional<int> number;  // the next child's job; nothing: to be asked for
   for (bool more = true;;) {
+    // Starts children until `jobs` of them run, or no job is left.
     while (more && static_cast<int>(running.children.size()) < jobs) {
       if (!number) {
         ASSIGN_OR_RETURN(number, next());
@@ -163,6 +164,7 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
       }
     }
     if (running.children.empty()) break;
+    // Waits for output, then collects the children that have ended.
     std::vector<pollfd> waits;
     for (const Child& child : running.children) waits.push_back({child.pipe, POLLIN, 0});
     constexpr int kWait_ms = 500;

@@ -46,7 +46,7 @@ class DepthScan {
   void end_line() {
     ++line_;
     dots_ = 0;
-    if (!outer_levels_.empty()) return;
+    if (!outer_levels_.empty()) return;  // the value's brackets go on
     level_ = header_;
     in_value_ = false;
   }
@@ -67,7 +67,7 @@ class DepthScan {
       outer_levels_.pop_back();
       dots_ = 0;
     } else if (!in_value_) {
-      header_ = dots_ + 1;
+      header_ = dots_ + 1;  // keys below [a.b] are 2 deep
     }
   }
 

@@ -37,7 +37,8 @@ class SourcedFile {
   Result<std::string> word(const std::string& key);
   Result<int> count(const std::string& key);  // 0 to 1,000,000
 
-  // Sets the member of a BoundKey (keys/bind.h) if the file has the key's last word.
+  // Sets the member of a BoundKey (keys/bind.h) if the file has the key's last word. bound.set()
+  // returns the text of what it expected if it refuses the value.
   template <class Bound, class Target>
   Status set(const Bound& bound, Target* target) {
     const std::string name(bound.key.last_word());
