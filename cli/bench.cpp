@@ -32,10 +32,10 @@ struct CommOptions {
   std::string backend = "simgrid";
   std::vector<std::string> ops = {"all_reduce"};
   std::vector<std::string> pairs;
-  Bytes least = kMiB, most = 64 * kMiB;  // the sizes, which follow one another
-  Bytes step = kMiB;                     // by a sum if by_step,
-  int factor = 2;                        // else by a factor
-  bool by_step = false;
+  Bytes least = kMiB, most = 64 * kMiB;
+  bool by_step = false;  // each size is the one before plus `step`; else times `factor`
+  Bytes step = kMiB;
+  int factor = 2;
   CommBench bench;
   GpuOptions gpu;
   ExecOptions exec;
@@ -87,7 +87,7 @@ Result<std::vector<CommTest>> tests_of(const CommOptions& options, int ranks) {
     if (!earlier.insert(op).second)
       return Error{fmt::format("--op: found {} twice, expected it once", op)};
     const CommKind kind = *comm_kind_named(op);
-    if (kind != CommKind::SendRecv) {
+    if (kind != CommKind::SendRecv) {  // all but p2p: nccl-tests' sendrecv is a RingShift
       tests.push_back({kind, all});
       continue;
     }
@@ -106,8 +106,8 @@ Result<CommBench> bench_of(const CommOptions& options, int ranks) {
   if (options.least > options.most)
     return Error{fmt::format("--minbytes: found {}, expected at most --maxbytes = {}",
                              options.least, options.most)};
-  ASSIGN_OR_RETURN(bench.sizes, comm_sizes(options.least, options.most,
-                                           options.by_step ? 1 : options.factor, options.step));
+  const int factor = options.by_step ? 1 : options.factor;  // 1: comm_sizes() adds the step
+  ASSIGN_OR_RETURN(bench.sizes, comm_sizes(options.least, options.most, factor, options.step));
   constexpr std::size_t kMostOps = 10'000'000;
   const std::size_t ops =
       bench.tests.size() * bench.sizes.size() * static_cast<std::size_t>(bench.block_ops());

@@ -51,7 +51,7 @@ Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterS
   };
   std::vector<int> nodes;
   const std::vector<int>& hosts = table.ranks_of_host;
-  constexpr int kMostGpusOfHost = 16;
+  constexpr int kMostGpusOfHost = 16;  // a node of more is several hosts, such as an NVL72
   if (hosts.size() > 1 && spec.gpus_per_node > kMostGpusOfHost && options.hosts_of_node == 0)
     return fault(fmt::format("found {} hosts and nodes of {} GPUs ({}), expected --hosts-per-node",
                              hosts.size(), spec.gpus_per_node, spec.name));
@@ -120,7 +120,7 @@ Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const Clu
       }
       ASSIGN_OR_RETURN(const std::vector<int> nodes, ranks_of_nodes(table, spec, options));
       MeasuredGroup& group = groups[{*kind, table.ranks, static_cast<int>(nodes.size())}];
-      group.devices.clear();
+      group.devices.clear();  // the ranks of a node are on its first GPUs
       for (std::size_t node = 0; node < nodes.size(); ++node) {
         for (int i = 0; i < nodes[node]; ++i)
           group.devices.push_back(DeviceId{static_cast<int>(node) * spec.gpus_per_node + i});
@@ -143,7 +143,7 @@ Result<std::optional<JudgedFit>> fit_group(const CommShape& shape, const Measure
   JudgedFit judged;
   for (const LoggedTable& logged : group.tables) {
     for (const LoggedTime& time : logged.times) {
-      table.rows.push_back({{time.bytes, 0}, time.seconds});
+      table.rows.push_back({{time.bytes, 0}, time.seconds});  // no fit needs the elements' count
       judged.times.push_back(
           {time.bytes, time.seconds,
            to_seconds(collective_ns(cluster, shape.kind, time.bytes, group.devices))});

@@ -35,7 +35,7 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
 
 // Returns the input with the letter of its kind in option_table.cpp.
 CommandInput input_of(const CompareOptions& options) {
-  constexpr const char* kLetters[] = {"t", "s", "p", "r", "f"};
+  constexpr const char* kLetters[] = {"t", "s", "p", "r", "f"};  // of each ComparedKind
   const ComparedKind kind = compared_kind(options.simulated, options.measured);
   return {options.measured, kLetters[static_cast<std::size_t>(kind)]};
 }

@@ -46,7 +46,8 @@ std::string cases_stem(const CaseOptions& options) {
   return std::filesystem::path(options.cases).stem().string();
 }
 
-// Returns the text of --update's file with tables of these rows. Without --update it is empty.
+// Returns the text of --update's file with tables of these rows. Without --update it is empty. The
+// tables are between lines that name maker_of(): "./dev accuracy" or "./dev accuracy of CASES".
 Result<std::string> accuracy_page(const CaseOptions& options, const std::vector<CaseRow>& rows,
                                   const std::vector<BaselineTool>& rivals) {
   if (options.update.empty()) return std::string();
@@ -87,7 +88,7 @@ Status predict_cases(const CaseOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<CaseRow> rows, predict(cases, engine, jobs, sets));
   const bool all_fail =
       std::ranges::none_of(rows, [](const CaseRow& row) { return row.prediction.has_value(); });
-  if (all_fail && !sets.empty()) return Error{rows.front().reason};
+  if (all_fail && !sets.empty()) return Error{rows.front().reason};  // --set is at fault
   RETURN_IF_ERROR(write_cases(options, rows, rivals));
   fmt::print(
       standard_output(), "{}",

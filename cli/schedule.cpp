@@ -175,6 +175,7 @@ Status print_program(const Scenario& scenario) {
 Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(Scenario scenario, load_first_run(options));
   if (options.format == "program") return print_program(scenario);
+  // An explanation draws no grid, which might be too large: the search can begin.
   if (options.explain && scenario.job.is_open()) {
     ASSIGN_OR_RETURN(scenario, resolved(scenario));
   }
@@ -183,6 +184,7 @@ Status show_scenario(const ScheduleOptions& options) {
     if (!scenario.job.is_open()) RETURN_IF_ERROR(named_order(scenario));
     return shown;
   }
+  // Shows the grid of a wrong file, which order_job() would refuse without it.
   if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
   ASSIGN_OR_RETURN(scenario, resolved(scenario));
   ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));

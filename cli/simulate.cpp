@@ -198,7 +198,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
   std::vector<Result<RunResult>> played;
   // A single run is played in this process, which may use SimGrid once; several in child processes.
   if (scenarios.size() == 1 && !options.sensitivity) {
-    played.push_back(simulate(scenarios[0], engine, options.files, true, jobs));
+    played.push_back(simulate(scenarios[0], engine, options.files, /*progress=*/true, jobs));
   } else {
     played = simulate_all(scenarios, engine, jobs, options.files, files_of);
   }
@@ -212,7 +212,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
       scenarios_of_results.push_back(scenarios[i]);
       if (!options.sensitivity) continue;
       ASSIGN_OR_RETURN(results.back().sensitivity,
-                       sensitivity(scenarios[i], engine, results.back(), true, jobs));
+                       sensitivity(scenarios[i], engine, results.back(), /*progress=*/true, jobs));
     } else {
       errors.push_back(played[i].error());
       if (played.size() > 1) errors.back().message += fmt::format(" (run '{}')", scenarios[i].name);

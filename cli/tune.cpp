@@ -75,6 +75,7 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
   ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file, sets, options.only));
   PlanSettings settings;
   for (const auto& [key, setting] : runs.front().settings) settings[key] = setting.text();
+  // `cleared` are keys of the scenario that no plan of the search has.
   for (const std::string& key : tuned.cleared) settings.erase(key);
   for (const auto& [key, value] : plan_settings(best.candidate, best.refinement))
     settings[key] = value;

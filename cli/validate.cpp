@@ -55,7 +55,7 @@ Status validate_suite(ValidateOptions options) {
                    load_scenarios(options.input, sets, options.only));
   RETURN_IF_ERROR(
       check_files(options.input, options.sets, {{"--csv", options.csv}, {"--page", options.page}}));
-  std::error_code ignored;
+  std::error_code ignored;  // the ranks of a suite are started by this program
   options.suite.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));
   ASSIGN_OR_RETURN(const std::vector<SuiteRow> rows,

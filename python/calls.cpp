@@ -51,7 +51,7 @@ Result<Engine> engine_of(const CallParameters& call, Engine usual) {
 }
 
 Result<ScenarioFile> file_of(const CallParameters& call) {
-  if (call.text) return parse_scenario(*call.text, call.path, false);
+  if (call.text) return parse_scenario(*call.text, call.path, /*is_file=*/false);
   return read_scenario_file(call.path);
 }
 
@@ -136,6 +136,7 @@ Result<Order> order_of(const OrderRequest& request, const OrderCosts& costs) {
                  .memory_limit = request.memory_limit,
                  .expert_overlap = request.expert_overlap};
   const OrderTraits& traits = traits_of(spec);
+  // A name without `make` is unknown, which make_order() will say.
   if (request.group > 0 && traits.make != nullptr && !traits.groups)
     return Error{fmt::format(
         "group: found {} with order {}, expected {}: no other one goes in groups", request.group,
@@ -352,8 +353,9 @@ Result<Swept> sweep_into(const CallParameters& call, const std::string& output,
     on_done(0, total);
   };
   events.done = [&](int done) { on_done(done, total); };
-  ASSIGN_OR_RETURN(const SweepEnd end,
-                   sweep(file, results, engine, {output, jobs_of(call), {}, {}}, events));
+  ASSIGN_OR_RETURN(
+      const SweepEnd end,
+      sweep(file, results, engine, {output, jobs_of(call), /*shard=*/{}, /*launched=*/{}}, events));
   swept.path = end.written;
   swept.rows = end.rows;
   swept.failed = end.failed;

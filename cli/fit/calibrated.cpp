@@ -46,7 +46,7 @@ Status run(const CalibratedOptions& options) {
   RETURN_IF_ERROR(check_files(options.cases, {}, {{"--update", options.update}}));
   ASSIGN_OR_RETURN(FitPlan plan, read_fit_plan(data_dir() + "/validation/published"));
   ASSIGN_OR_RETURN(FitData data, fit_data(cases, std::move(plan), jobs_or_cores(options.jobs)));
-  std::optional<Progress> bar;
+  std::optional<Progress> bar;  // a new one for each pass over the runs
   const auto on_run = [&](int done, int of) {
     if (done == 1) bar.emplace("runs", of);
     bar->advance();

@@ -99,7 +99,7 @@ Status run(const PublishedOptions& options) {
     if (done == of) bar.reset();
   };
   ASSIGN_OR_RETURN(const Values start, current_values(data.plan));
-  const Rows rows = thinned(data, all_rows(data));
+  const Rows rows = thinned(data, all_rows(data));  // no family counts beyond its weight
   fmt::print(stderr, "{} constants, {} of {} rows\n", start.size(), rows.size(), data.cases.size());
   ASSIGN_OR_RETURN(PublishedFit done,
                    fit(data, rows, start, options.steps, [](int step, double cost) {

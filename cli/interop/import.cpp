@@ -107,13 +107,15 @@ Status check_gpus(const ImportedPlan& plan) {
                                         size("parallel.ep", 1) * size("parallel.expert_tp", tp));
   if (*gpus % least == 0) return Done{};
   const auto key = std::ranges::find(plan.keys, "cluster.gpus", &ImportedKey::key);
+  // A key of --gpus has no place but its comment, which names the option.
   return Error::at(key->where.empty() ? key->comment : key->where,
                    fmt::format("found {} GPUs ({}), expected a multiple of {}, which its tp, pp, "
                                "cp, ep and expert_tp take: give --gpus {}",
                                *gpus, key->comment, least, least));
 }
 
-// Refuses files that leave parts of a job unknown.
+// Refuses files that leave parts of a job unknown. A source is "config.json (Hugging Face
+// config.json, llama)", of which the Error names the file.
 Status check_known(const ImportedPlan& plan) {
   const std::vector<std::string> unknown = unknown_parts(plan);
   if (unknown.empty()) return Done{};
@@ -140,6 +142,7 @@ Result<ImportedPlan> import_all(const ImportCommand& options,
                                                                         .hosts = options.hosts,
                                                                         .gpus = options.gpus,
                                                                         .output = options.output}));
+  // The cluster's files go over what the job's files say of it, but not over --set.
   std::erase_if(plan.keys, [](const ImportedKey& key) {
     return key.key.starts_with("cluster.") && key.key != "cluster.gpus" &&
            key.source != ImportedKey::Set;

@@ -115,6 +115,7 @@ nlohmann::ordered_json to_json(const RunCalibration& found) {
                        {"share", found.classes_after[i].share},
                        {"measured_over_simulated_before", found.classes_before[i].ratio},
                        {"measured_over_simulated", found.classes_after[i].ratio}});
+  // A run that is too far from its simulation is no evidence for other runs.
   return {{"constants", std::move(told)},         {"left", found.left},
           {"simulated_before_s", found.before_s}, {"simulated_s", found.after_s},
           {"measured_s", found.measured_s},       {"is_evidence", !found.is_far},

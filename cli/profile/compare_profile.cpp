@@ -35,7 +35,7 @@ Status compare_profile(const CompareOptions& options) {
   }
   ASSIGN_OR_RETURN(const ComparedProfiles compared, compare_files(files, std::move(measured)));
   const ProfileComparison& comparison = compared.comparison;
-  if (!comparison.another_job.empty()) say("warning: " + comparison.notes.front());
+  if (!comparison.another_job.empty()) say("warning: " + comparison.notes.front());  // says why
   if (!options.report.empty()) {
     const auto file = [](const std::string& path) {
       return std::filesystem::path(path).lexically_normal().filename().string();

@@ -276,8 +276,8 @@ def schedule(
     may hold.
     """
     name, file, rows = order_words(order)
-    is_given = bool(file) or rows is not None
-    if (scenario is None) == (not name and not is_given):
+    has_order = bool(name or file) or rows is not None
+    if has_order == (scenario is not None):
         raise InputError("found a scenario and an order, or neither; expected one of them")
     if scenario is None and (set or only):
         raise InputError("found set or only with an order, expected a scenario: they choose in one")

@@ -352,6 +352,7 @@ class Tuned(_Shown, _Document):
         super().__init__(numbers)
         self.best = [Plan(found) for found in numbers["best"]]
         self.own = Plan(numbers["own"])
+        # The best of the plans that keep the training guides' rules.
         self.rules = Plan(numbers["rules"]) if "rules" in numbers else None
 
     def _rows(self):
@@ -431,7 +432,7 @@ class Sizing(_Shown):
                 cost = costs.cost if costs.cost is None else costs.cost / 1e6
                 energy = f"{costs.energy_MWh:.0f}" if costs.energy_MWh else ""
                 numbers = [*days, _formatted(cost, ".3g"), energy]
-            choice = "take this" if one.recommended else one.out or ""
+            choice = "take this" if one.recommended else one.out or ""  # out: why it is not
             rows.append([one.job, one.candidate, str(one.gpus), *numbers, choice])
         columns = ["job", "candidate", "GPUs", "days", "days p95", "cost M", "MWh", "choice"]
         return _used(columns, rows)

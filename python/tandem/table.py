@@ -4,6 +4,7 @@ from html import escape
 
 
 def _is_number(cell):
+    """Says whether the cell is a number, as "12.3*", "+4" and "-5" are."""
     return cell.rstrip("*").lstrip("+").replace(".", "", 1).replace("-", "", 2).isdigit()
 
 
