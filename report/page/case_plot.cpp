@@ -32,8 +32,8 @@ constexpr int kLegendLine = 22;
 constexpr double kLegendMark = 5;
 
 constexpr std::size_t kNameLength = 24;  // characters of a family's name
-constexpr int kTicks = 18;   // an axis with more ticks has labels at powers of ten alone,
-constexpr int kPowers = 12;  // of which it shows about so many
+constexpr int kTicks = 18;   // most ticks of an axis; of more, powers of ten alone are drawn
+constexpr int kPowers = 12;  // most powers of ten of an axis, about
 constexpr double kBand = 0.1;
 constexpr int kCrowd = 300;  // a family with more rows has small marks
 
@@ -65,6 +65,7 @@ struct Tick {
   double log() const { return decade + std::log10(digit); }
 };
 
+// Divides by 3 downwards, below 0 too: tick -1 is the last of the decade -1, 0.5.
 Tick tick_at(int index) {
   const int decade = index >= 0 ? index / 3 : -((2 - index) / 3);
   return {decade, kDigits[index - 3 * decade]};
@@ -102,6 +103,7 @@ LogAxis axis_of(const std::vector<CaseRow>& rows) {
   if (logs.empty()) return {};
   const auto [least, most] = std::ranges::minmax(logs);
   constexpr double kRounding = 1e-9;
+  // Goes down from the power of ten above the least value, and up from the one below the greatest.
   LogAxis axis;
   axis.first = 3 * static_cast<int>(std::floor(least)) + 3;
   while (tick_at(axis.first).log() > least + kRounding) --axis.first;
@@ -191,6 +193,7 @@ class CasePicture {
   void draw_axes() {
     append("<g class=\"axes\" font-size=\"12\">\n");
     const bool is_wide = axis_.last - axis_.first > kTicks;
+    // Powers of ten are the ticks whose number is a multiple of 3.
     const int every = is_wide ? 3 * ((axis_.last - axis_.first) / 3 / kPowers + 1) : 1;
     for (int index = axis_.first; index <= axis_.last; ++index) {
       if (index % every != 0) continue;

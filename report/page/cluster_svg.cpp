@@ -28,7 +28,8 @@ constexpr double kWidestBox = 130, kGap = 6;
 // A box of the picture: a switch, GPU or NIC, or one or several nodes.
 struct Box {
   std::string label, title, css_class;
-  double x = 0, y = 0, width = 0;  // of its centre
+  double x = 0, y = 0;  // of its centre
+  double width = 0;
 };
 
 // All links between two boxes, which are drawn as one line.

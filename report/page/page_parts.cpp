@@ -42,8 +42,8 @@ Result<std::string> with_parts(const std::string& page, const std::string& path,
   int updated = 0;  // parts replaced
   for (const PageLine& line : lines_of(page)) {
     const bool begins = line.bare.starts_with(begin) && line.bare.ends_with(kClose);
-    if (begun > 0 && begins) break;
-    if (begun > 0 && line.bare != kEnd) continue;
+    if (begun > 0 && begins) break;                // the part before has no end
+    if (begun > 0 && line.bare != kEnd) continue;  // the part's text replaces the line
     out += line.text;
     begun = 0;
     if (!begins) continue;

@@ -139,7 +139,7 @@ PageTable tune_table(const Tuned& tuned) {
   table.y = column_index(table, kIteration);
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (!fits(row)) table.unfit.push_back(row);
-    if (!all[row].result.ok() || table.limit) continue;
+    if (!all[row].result.ok() || table.limit) continue;  // one limit: the GPUs are the same
     const Training& training = *all[row].result->training;
     table.limit = {table.x, training.memory.capacity - training.memory.outside,
                    "capacity less CUDA and NCCL"};

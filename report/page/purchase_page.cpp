@@ -27,6 +27,7 @@ std::vector<std::string> lines_in(const std::string& text) {
   return lines;
 }
 
+// Returns what the run of the machine's first job states. `of` is that run's index.
 const SizeInputs& asked_of(const SizeResult& result, const Machine& machine) {
   return result.asked[result.sized[machine.jobs.front()].of];
 }

@@ -167,6 +167,7 @@ std::string sentence(const Comparison& comparison) {
                        ms(comparison.measured.metrics.iteration_s));
   const double sign = longer_s > 0 ? 1 : -1;
   std::vector<TimePart> parts = parts_of(comparison);
+  // The part that moves the measured iteration most comes first.
   std::stable_sort(parts.begin(), parts.end(), [sign](const TimePart& a, const TimePart& b) {
     return sign * a.longer_s() > sign * b.longer_s();
   });

@@ -40,7 +40,8 @@ std::string other_points(const RunResult& run) {
   return fmt::format("{}", fmt::join(run.points.begin() + 1, run.points.end(), ", "));
 }
 
-// Returns the least bandwidth between nodes that is enough, in Gbit/s a node.
+// Returns the least bandwidth between nodes that is enough, in Gbit/s a node. In a result it is 0
+// if even 1, the least that is tried, is enough.
 std::string least_bandwidth(const RunResult& run) {
   if (!run.least_internode_Gbitps) return "none is enough";
   if (*run.least_internode_Gbitps == 0) return "1 is enough";

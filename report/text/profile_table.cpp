@@ -184,7 +184,7 @@ std::string rank_table(const ProfileReport& report, int width) {
 std::string communication_table(const ProfileReport& report, int width) {
   std::vector<Cells> rows;
   for (const auto& [label, sum] : comms_by_label(report.splits)) {
-    const CommTotal& comm = sum.total;
+    const CommTotal& comm = sum.total;  // its size is known for `sized` of `count`
     const std::string none = "-";
     rows.push_back(
         {label.text(), fmt::format("{}", comm.count),
@@ -331,7 +331,7 @@ std::string step_notes(const ProfileReport& report) {
 std::string clock_notes(const ProfileReport& report) {
   std::string text;
   for (const ProfileRank& rank : report.profile->ranks) {
-    if (rank.clock_shift_ns != 0 && rank.clock_set == 0)
+    if (rank.clock_shift_ns != 0 && rank.clock_set == 0)  // 0: it is on the first rank's clock
       text += fmt::format(
           "Rank {}'s clock was moved by {:+.3f} us, to end collectives and transfers with rank "
           "{}'s.\n",

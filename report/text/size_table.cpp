@@ -36,7 +36,8 @@ bool has_power(const SizeResult& result) {
                              [](const Machine& machine) { return machine.costs.peak_MW > 0; });
 }
 
-// Rows of the tables of machines and of jobs, with the result that the currency is found in.
+// Rows of the tables of machines and of jobs, with the result that the currency is found in: a
+// job's is stated by the run with the index `of`.
 struct MachineRow {
   const SizeResult& all;
   const Machine& machine;
@@ -239,7 +240,7 @@ std::string sure_text(const SizeResult& result) {
   if (!result.sureness) return "";
   const Sureness& sure = *result.sureness;
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
-  // A machine may be the best though it is not in time with the certainty that was asked for.
+  // In a draw any machine may be in time, also one that is not with the certainty asked for.
   std::string text = fmt::format(
       "How sure: in {} of the draws of the predictions' errors the recommended machine is the "
       "cheapest in time",

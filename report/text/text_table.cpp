@@ -134,6 +134,7 @@ class ColumnBlocks {
  private:
   using Group = std::vector<std::size_t>;  // indices of columns, ascending
 
+  // Returns the width of these columns, with a gap before each, the first included.
   int width_of(const Group& group) const {
     return std::accumulate(group.begin(), group.end(), 0,
                            [this](int sum, std::size_t i) { return sum + kGap + widths_[i]; });
@@ -214,7 +215,7 @@ class ColumnBlocks {
     return sum;
   }
 
-  // Returns the width that the names leave.
+  // Returns the width that the names leave. The first of them has no gap before it.
   int room() const { return names_.empty() ? width_ : width_ - width_of(names_) + kGap; }
 
   // Puts a group into the first block with room, or into a new one. A group too wide for any block
@@ -370,7 +371,7 @@ std::string wrapped_command(const std::string& command, int width) {
   // An option that is too wide by itself is broken at its blanks.
   std::vector<std::string> narrow;
   for (const std::string& word : words) {
-    if (columns_of(word) <= width - 3) {
+    if (columns_of(word) <= width - 3) {  // 3: the indent and " \"
       narrow.push_back(word);
       continue;
     }

@@ -170,6 +170,7 @@ class Live {
     this.say(changed ? differenceText(run.began.result, result) + also
       : (this.unknownRun ? `This page does not have the address's run ${this.unknownRun}. ` : "") +
         "Change a value: the run is simulated again.");
+    // Tests wait for `answered` to grow, and for `offered` to reach it.
     this.answered = (this.answered || 0) + 1;
     this.counted(run);
   }
@@ -218,6 +219,7 @@ class Live {
       const {settings} = run.inputs;
       const tried = (value, more = {}) => this.inputs({...changes,
         ...changesOf(control, value, now, settings), ...more}).changes;
+      // Answers each try with the reason why it is refused; null: it is possible.
       const check = (tries) => this.engine.ask(
         {do: "check", run: {...run.inputs, changes: {}}, tries}).catch(() => []);
       const reasons = await check(values.map((value) => tried(value)));

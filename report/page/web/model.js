@@ -229,8 +229,8 @@ function alignLanes(lanes, runs, microbatch) {
   });
 }
 
-// Ranks each lane of communication among those of its rank by its time in flight: byBusy is 0 for
-// the longest.
+// Numbers each rank's lanes of communication, those that are longest in flight first: byBusy is 0
+// for the first.
 function sortByBusy(lanes) {
   const ranks = d3.nest().key((lane) => lane.rank.number).key((lane) => lane.name)
     .entries(lanes.filter((lane) => !lane.computes));

@@ -38,6 +38,8 @@ function placeLabel(bar, wide, taken, area) {
     ({left, right: left + wide, top: y - high / 2, bottom: y + high / 2, away});
   const inside = ({left, right, top, bottom}) => left >= area.left && right <= area.right &&
     top >= area.top && bottom <= area.bottom;
+  // Tries heights ever farther from the bar: at its ends where it is level with the bar, above and
+  // below the bar where it does not touch it.
   const boxes = [], far = [];
   for (const dy of d3.range(0, 120, 3).flatMap((step) => step > 0 ? [-step, step] : [0])) {
     const y = bar.y + dy;

@@ -160,7 +160,6 @@ class TableCharts {
     select.onchange = () => this.filter();
   }
 
-  // Returns whether the row is of the group that is looked at.
   inGroup(row) {
     const {value} = byId("table-group");
     return value === "" || row[this.table.group] === this.groups[Number(value)];
@@ -236,7 +235,8 @@ class TableCharts {
     this.drawNames(svg, points, x, y, width);
   }
 
-  // Returns a scale from a column's values to pixels. Rows beyond the limit are where it ends.
+  // Returns a scale from a column's values to pixels, with room beyond the least and the greatest.
+  // An axis that the limit cuts off has none there: the rows beyond are drawn at its end.
   frontierScale(points, column, range) {
     const {limit, group} = this.table;
     const [least, most] = this.shownRange(points, column);

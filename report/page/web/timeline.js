@@ -82,7 +82,7 @@ class Timeline {
 
   // Chooses the lanes and lays out their rows. Of each rank's communication it takes the lanes that
   // the user wants. Without a choice, or if these do not fit on paper, it takes as many as leave
-  // all ranks in sight.
+  // all ranks in sight. `left` says which lanes are left out.
   layLanes(room) {
     const {lanes, runs} = this.model;
     const most = 1 + d3.max([-1, ...lanes.map((lane) => lane.byBusy)]);
