@@ -4,8 +4,8 @@ from html import escape
 
 
 def _is_number(cell):
-    """Says whether the cell is a number, as "12.3*", "+4" and "-5" are."""
-    return cell.rstrip("*").lstrip("+").replace(".", "", 1).replace("-", "", 2).isdigit()
+    """Says whether the cell is a number, as "12.3*", "+4", "-5" and "0.9-1.1" are."""
+    return cell.rstrip("*").lstrip("+").replace(".", "", 2).replace("-", "", 2).isdigit()
 
 
 def as_text(columns, rows):
