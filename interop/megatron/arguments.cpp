@@ -177,7 +177,7 @@ std::optional<MegatronArguments::OpenValue> MegatronArguments::open_value(
     std::string_view name) const {
   const auto found = open_.find(name);
   if (found == open_.end()) return std::nullopt;
-  return OpenValue{found->second.where, found->second.spelled + " " + found->second.value};
+  return OpenValue{found->second.where, found->second.spelled, found->second.value};
 }
 
 void MegatronArguments::add_flag(const std::string& flag, const std::vector<std::string>& values,

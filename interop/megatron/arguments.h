@@ -25,7 +25,7 @@ class MegatronArguments {
   void add_flag(const std::string& flag, const std::vector<std::string>& values,
                 const std::string& where);
   // Adds a field as a log or a configuration writes it; "None" is the same as no field. `spelled`:
-  // the name in messages, if it is another.
+  // the name of it in messages, "--actor-num-nodes" for the field nnodes; empty: the field's name.
   void add_field(const std::string& name, const std::string& value, const std::string& where,
                  const std::string& spelled = "");
   // Moves the fields whose names begin with `prefix` to `to`, by the rest of their names.
@@ -50,8 +50,9 @@ class MegatronArguments {
 
   // An argument whose value is a shell variable that is never set.
   struct OpenValue {
-    std::string where;  // "train.sh:12"
-    std::string text;   // "--num-layers ${LAYERS}"
+    std::string where;    // "train.sh:12"
+    std::string spelled;  // "--num-layers"
+    std::string value;    // "${LAYERS}"
   };
   // Returns nothing if the field has a value or is missing.
   std::optional<OpenValue> open_value(std::string_view name) const;

@@ -49,7 +49,7 @@ constexpr OpenSizeRow kOpenFlags[] = {
 void ask_for_open_sizes(const MegatronArguments& arguments, const ImportedPlan& before,
                         std::int64_t gpus, ImportedPlan* plan) {
   const auto ask = [&](const OpenSizeRow& row, const MegatronArguments::OpenValue& open) {
-    plan->open.push_back({std::string(row.key), open.where, open.text});
+    plan->open.push_back({std::string(row.key), open.where, open.spelled + " " + open.value});
     std::erase_if(plan->keys, [&](const ImportedKey& key) { return key.key == row.key; });
   };
   // A model of this file, which no earlier file states.
@@ -60,7 +60,7 @@ void ask_for_open_sizes(const MegatronArguments& arguments, const ImportedPlan& 
   }
   for (const OpenSizeRow& row : kOpenFlags) {
     const auto open = arguments.open_value(row.argument);
-    if (!open || !open->text.starts_with("--")) continue;
+    if (!open || !open->spelled.starts_with("--")) continue;
     const bool is_gpus = row.key == "cluster.gpus";
     if (is_gpus ? !has_gpus : row.key.starts_with("model.") ? has_model : true) ask(row, *open);
   }

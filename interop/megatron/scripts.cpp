@@ -31,6 +31,7 @@ constexpr std::string_view kSlimeQuiet =
 // 624b824a).
 void set_slime_data(const ImportContext& context, MegatronArguments* args, ImportedPlan* lists) {
   const auto size_of = [&](const char* name) { return args->whole(name, 1).value_or(1); };
+  // Sets an argument to a value computed from the argument `from`, which messages name instead.
   const auto set = [&](const char* name, std::int64_t value, const char* from) {
     args->add_field(name, fmt::format("{}", value), args->place_of(from), args->spelled(from));
   };
@@ -48,6 +49,7 @@ void set_slime_data(const ImportContext& context, MegatronArguments* args, Impor
                     args->has("rollout_max_prompt_len") ? ", and its prompt too"
                                                         : "; prompts are not counted"));
   }
+  // With dynamic batches, a microbatch is as many sequences as the GPUs that share them (cp) hold.
   const auto tokens = args->whole("max_tokens_per_gpu", 1);
   if (!args->flag("use_dynamic_batch_size") || !tokens || !args->has("seq_length")) return;
   const std::int64_t cp = size_of("context_parallel_size");
@@ -71,12 +73,13 @@ void set_slime(const ImportContext& context, MegatronArguments* arguments, Impor
   set_slime_data(context, arguments, lists);
   if (!arguments->flag("fp16")) arguments->add_field("bf16", "True", path);
   arguments->add_field("use_distributed_optimizer", "True", path);
+  // Copies slime's argument `name` to a launcher's field, whether its value is a number or open.
   const auto set_gpus = [&](const char* name, const char* field) {
     if (const auto number = arguments->whole(name, 1))
       arguments->add_field(field, fmt::format("{}", *number), arguments->place_of(name));
     if (const auto open = arguments->open_value(name))
-      arguments->add_field(field, open->text.substr(open->text.find('$')), open->where,
-                           open->text.substr(0, open->text.find(' ')));
+      arguments->add_field(field, open->value.substr(open->value.find('$')), open->where,
+                           open->spelled);
   };
   set_gpus("actor_num_nodes", "nnodes");
   set_gpus("actor_num_gpus_per_node", "gpus_per_node");
@@ -109,12 +112,15 @@ void set_launched_gpus(const ShellScript& script, const std::string& path,
     return found == script.variables.end() || found->second.words.empty() ? nullptr
                                                                           : &found->second;
   };
+  // Returns false if the variable has no value. Messages about a value that is open name Slurm's
+  // option for it: "--nodes ${NODES}".
   const auto set = [&](const char* variable, const char* field, const char* option) {
     const ShellVariable* found = find(variable);
     if (found == nullptr) return false;
     const std::string& value = found->words[0];
+    const bool is_open = value.starts_with('$');
     arguments.add_field(field, value, fmt::format("{}:{}", path, found->line),
-                        value.starts_with('$') ? option : "");
+                        is_open ? option : "");
     return true;
   };
   if (const ShellVariable* world = find("WORLD_SIZE");
