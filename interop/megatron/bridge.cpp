@@ -69,8 +69,8 @@ constexpr PrecisionRecipe kPrecisionRecipes[] = {
     {"nemotron_3_super_bf16_with_nvfp4_mixed",
      "fp4=e2m1 fp4_param_gather=True first_last_layers_bf16=True"}};
 
-// A field that mixed_precision or comm_overlap replaces in other sections, by its value there or by
-// its default. `otherwise`: this default; empty: it depends on the plan.
+// A field whose value in the sections `in` is replaced by that of the section `by`, which has a
+// value or the default `otherwise`; empty: that default depends on the plan.
 struct ReplacedField {
   std::string_view name, by, in, otherwise;
 };
@@ -198,7 +198,8 @@ class BridgeFile {
   bool is_replaced(std::string_view section, const DocumentField& field) {
     const auto* row = std::ranges::find(kReplaced, field.key, &ReplacedField::name);
     if (row == std::end(kReplaced)) return false;
-    // Without a distributed optimizer ddp's own values count.
+    // Without a distributed optimizer it is the other way round: ddp's own values count, and those
+    // of comm_overlap are replaced.
     const DocumentNode* sharded = stated("ddp", "use_distributed_optimizer");
     const bool is_ddp_own =
         row->in == "ddp" && sharded != nullptr && written_value(*sharded) == "False";

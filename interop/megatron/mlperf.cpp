@@ -154,7 +154,7 @@ void include(const std::string& text, const std::string& path, const ImportConte
     const std::string where = fmt::format("{}:{}", path, ++number);
     const std::vector<std::string> words = split_words(line);
     if (words.size() > 1 && (words[0] == "source" || words[0] == ".") && depth < kMostIncluded) {
-      const std::string& file = words.back();
+      const std::string& file = words.back();  // "$(dirname $0)/config_common.sh"
       if (const ImportSource* source =
               context.beside_by_name(file.substr(file.find_last_of("/)") + 1))) {
         include(source->text, source->path, context, depth + 1, all);

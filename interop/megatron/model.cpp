@@ -104,7 +104,7 @@ class MegatronModel {
 
   // Reads which layers attend to all positions, and which are linear. For linear_attention_freq an
   // integer N makes each N-th layer softmax attention and all others linear; a list has a 1 for
-  // each linear layer.
+  // each linear layer. So a layer that is marked is linear by a list, and not linear by an integer.
   void read_attention_kinds() {
     full_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 1 : 0);
     linear_.assign(static_cast<std::size_t>(layers_), 0);

@@ -61,8 +61,9 @@ void ask_for_open_sizes(const MegatronArguments& arguments, const ImportedPlan& 
   for (const OpenSizeRow& row : kOpenFlags) {
     const auto open = arguments.open_value(row.argument);
     if (!open || !open->spelled.starts_with("--")) continue;
-    const bool is_gpus = row.key == "cluster.gpus";
-    if (is_gpus ? !has_gpus : row.key.starts_with("model.") ? has_model : true) ask(row, *open);
+    if (row.key == "cluster.gpus" && has_gpus) continue;        // another argument states them
+    if (row.key.starts_with("model.") && !has_model) continue;  // the model is another file's
+    ask(row, *open);
   }
 }
 

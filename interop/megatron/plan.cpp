@@ -373,7 +373,7 @@ class MegatronPlan {
   // Sets how gradient reduction and parameter gathering overlap with compute. REQUIRES:
   // set_sharding and set_stages have run.
   void set_data_overlap() {
-    const bool by_default = bridge() && dp_ != 1;
+    const bool by_default = bridge() && dp_ != 1;  // an unknown dp, 0, counts as more than 1
     const bool reduces = args_->flag("overlap_grad_reduce", by_default);
     const bool gathers = args_->flag("overlap_param_gather", by_default && zero_ > 0);
     const bool aligned = args_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
@@ -450,8 +450,8 @@ void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, Im
                   plan->whole_of("parallel.tp").value_or(1)});
   const Whole padded = (*vocab + multiple - 1) / multiple * multiple;
   if (stated || arguments->has("padded_vocab_size")) {
-    if (plan->whole_of("model.vocab") != padded) return;
-  } else if (padded == *vocab) {
+    if (plan->whole_of("model.vocab") != padded) return;  // another vocabulary
+  } else if (padded == *vocab) {  // the earlier file's key counts, not this file's assumption
     std::erase_if(plan->keys, [](const ImportedKey& key) { return key.key == "model.vocab"; });
     return;
   } else {

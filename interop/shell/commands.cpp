@@ -35,7 +35,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
     close_group();
   const bool active = branches_.active();
   const bool joins = separator == ShellSeparator::kAnd || separator == ShellSeparator::kOr;
-  const bool was_joined = std::exchange(joined_, joins);
+  const bool was_joined = std::exchange(joined_, joins);  // it stands behind && or ||
   const bool is_certain = !was_joined && branches_.is_certain(0);
   const bool ends = active && !was_joined && !words.empty() && may_end(words[0].text);
   const bool is_checked = branches_.depth() > 0;
@@ -87,8 +87,9 @@ void ShellReader::leave(const ShellCommand& words, bool is_checked) {
   }
 }
 
-// Returns whether "exit" or "return" ends the script or the function here: not in a subshell, nor
-// where it depends on what is not known. Checks such as "[ -z $DATA ] && exit 1" are passed over.
+// Returns whether a command of this name, "exit" or "return", ends the script or the function here:
+// not in a subshell, nor where it depends on what is not known. Checks such as "[ -z $DATA ] &&
+// exit 1" are passed over.
 bool ShellReader::may_end(const std::string& word) const {
   if (word == "exit") return branches_.is_certain(0) && !in_subshell(0);
   // The outermost branch is the call's own.
@@ -147,11 +148,13 @@ void ShellReader::guard(const ShellCommand& words, bool otherwise, bool active) 
 }
 
 // Ends the branch of a command of "[ A ] && b && c || d" at the `separator` behind it, and opens
-// that of the next one: c is run if A holds, d if it does not.
+// that of the next one: c is run if A holds, d if it does not. `tests`: the command is a test too,
+// as B in "[ A ] && [ B ] && c": then a list of its own begins with it.
 void ShellReader::end_guarded(ShellSeparator separator, bool tests) {
   if (!guard_.is_open) return;
   branches_.close();
   const bool is_and = separator == ShellSeparator::kAnd, is_or = separator == ShellSeparator::kOr;
+  // Behind "||" comes the last command: its list ends with it.
   guard_.is_open = guard_.behind_and && (is_and || is_or) && !tests;
   guard_.behind_and = is_and;
   if (!guard_.is_open) return;

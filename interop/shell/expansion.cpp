@@ -163,6 +163,7 @@ bool ShellReader::expand(std::vector<std::string>* values) {
   if (name.empty() && (peek() == '#' || peek() == '@' || peek() == '*'))
     return arguments(take(), values);
   if (name.empty() && !at_end() && std::string_view("?$!-").find(peek()) != std::string::npos) {
+    // "$?" and the like make no word, as "$@" without arguments.
     take();
     return true;
   }

@@ -86,6 +86,7 @@ void ShellReader::define(const std::string& name) {
   const std::string_view body = std::string_view(text_).substr(place.at, at_ - place.at);
   const auto has = [&](std::string_view part) { return body.find(part) != std::string_view::npos; };
   if (branches_.active() && (has(".py") || has("torchrun"))) script_.uncalled[name] = place.line;
+  // What the body lists counts where it is called.
   script_.failed.resize(failed);
   script_.unset.resize(unset);
   --defining_;
@@ -120,7 +121,7 @@ void ShellReader::call(const ShellCommand& words, const ShellVariables& environm
     script_.variables[name] = variable;
   }
   save("@", &calls_.back().locals);
-  // The script's own arguments, as in "f $@", stay unknown.
+  // The script's own arguments, as in "f $@", stay unknown: they were expanded in the call's lines.
   const bool is_known = arguments_line_ < words[0].line || arguments_line_ > line_;
   if (is_known) script_.variables["@"] = {word_texts(words, 1), words[0].line};
   script_.uncalled.erase(words[0].text);
@@ -147,6 +148,7 @@ void ShellReader::shift(const ShellCommand& words) {
 
 // Reads what stands behind "export", "local" and the like: options, assignments and names.
 void ShellReader::declare_names(const std::string& keyword) {
+  // Local variables, which have their values back after the call; "declare -g" makes none.
   SavedVariables* saved = calls_.empty() || keyword == "export" || keyword == "readonly"
                               ? nullptr
                               : &calls_.back().locals;

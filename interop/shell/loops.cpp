@@ -23,11 +23,13 @@ void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
   loop.round = loop.before = script_->commands.size();
   std::optional<bool> runs = std::nullopt;
   if (active && words[0].text == "for" && words.size() == 5 && words[1].text == "((") {
+    // "for (( a b c": a is run here, b is tested before each round, c is run behind it.
     loop.condition = words[3].text;
     loop.step = words[4].text;
     if (shell_step(words[2].text, loop.line, &script_->variables)) runs = begin_round(&loop);
   } else if (active && words[0].text == "for" && words.size() > 2 && words[2].text == "in" &&
              std::all_of(words.begin() + 3, words.end(), is_known)) {
+    // "for A in x y"
     loop.name = words[1].text;
     for (std::size_t i = words.size(); i-- > 3;) {
       if (!words[i].text.empty()) loop.words.push_back(words[i].text);
@@ -35,6 +37,7 @@ void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
     runs = begin_round(&loop);
   }
   if (active && words[0].text == "while") {
+    // A condition that does not hold at first skips the body. Any other counts as unknown.
     bool unset = false;
     loop.broken = shell_condition(word_texts(words, 1), &unset) == false;
     if (loop.broken) runs = false;
@@ -45,7 +48,8 @@ void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
   loops_.push_back(std::move(loop));
 }
 
-// Sets the loop's variable for its next round. Returns whether there is one; nothing: unknown.
+// Returns whether another round begins, by the condition of "for ((", or else by the words that are
+// left, the next of which the loop's variable then has; nothing: unknown.
 std::optional<bool> ShellLoops::begin_round(Loop* loop) {
   if (++rounds_ > kMostRounds) return std::nullopt;
   if (loop->name.empty()) {
@@ -73,6 +77,7 @@ std::optional<ShellPlace> ShellLoops::end_round() {
     branches_->open(true);
     return loop.body;
   }
+  // Further rounds, which are not known, might set variables otherwise.
   if ((!loop.repeats && loop.assigns) || !again) note(loop.line, &script_->read_once);
   loops_.pop_back();
   return std::nullopt;
@@ -116,6 +121,7 @@ void ShellLoops::compare_rounds(Loop* loop) {
     for (auto command = round; command != all.end(); ++command) lines.insert(command->front().line);
     drop_commands(loop->before, loop->round, lines);
   }
+  // The next round begins behind this one, which moved to the front by what was dropped.
   loop->before = loop->round - (size - all.size());
   loop->round = all.size();
 }

@@ -45,14 +45,14 @@ void ShellReader::command() {
     skip(false);
     const char c = peek();
     began_ = began_ || (!at_end() && c != '\n');
-    if (defines(words)) return;
+    if (defines(words)) return;  // a function's body, which is skipped
     if (c == '(' && peek(1) != '(' && words.empty() && !open.assigns && !branches_.in_patterns()) {
       take();
       open_group(true);
     } else if (c == '(' && peek(1) == '(' && words.size() < 3 && !branches_.in_patterns() &&
                (words.empty() ||
                 matches_any(words.back().text, {"if", "elif", "while", "until", "for", "!"}))) {
-      arithmetic_command(&words);
+      arithmetic_command(&words);  // "((i++))", "if ((A > 1))", "for ((i = 0; i < N; i++))"
     } else if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
       if (ends_at_separator(&open)) return;
     } else if (c == '<' || c == '>') {
@@ -168,13 +168,15 @@ ShellVariables ShellReader::take_back(SavedVariables* saved) {
   return values;
 }
 
+// Returns whether a word in front of a command is a keyword, and does what it asks for: "else" goes
+// to the next branch, "{" opens a group, and the options of "exec -a" and "time -p" are skipped.
 bool ShellReader::is_keyword(const std::string& word) {
   if (word == "else") branches_.otherwise();
   if (word == "{") open_group(false);
   if (word == "exec" || word == "time") skip_options();
-  if (word == "!") skip(false);
-  const bool is_before_test = peek() == '[' || text_.compare(at_, 2, "((") == 0 ||
-                              text_.compare(at_, 5, "test ") == 0;
+  if (word == "!") skip(false);  // up to what it negates
+  const bool is_before_test =
+      peek() == '[' || text_.compare(at_, 2, "((") == 0 || text_.compare(at_, 5, "test ") == 0;
   if (word == "!" && is_before_test) return false;  // a part of the test "! [ A ]"
   return matches_any(word, {"then", "else", "do", "{", "exec", "time", "!"});
 }
