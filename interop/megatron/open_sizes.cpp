@@ -61,7 +61,7 @@ void ask_for_open_sizes(const MegatronArguments& arguments, const ImportedPlan& 
   for (const OpenSizeRow& row : kOpenFlags) {
     const auto open = arguments.open_value(row.argument);
     if (!open || !open->spelled.starts_with("--")) continue;
-    if (row.key == "cluster.gpus" && has_gpus) continue;        // another argument states them
+    if (row.key == "cluster.gpus" && has_gpus) continue;  // --gpus or another argument states them
     if (row.key.starts_with("model.") && !has_model) continue;  // the model is another file's
     ask(row, *open);
   }

@@ -93,6 +93,7 @@ void add_nics(const HostOfNode& of, const std::vector<const FabricPort*>& port_o
     if (port_of[i] == nullptr) continue;
     const FabricPort& port = *port_of[i];
     const HostNic& nic = of.inside.nics[i];
+    // The port's rate counts if it is stated, but no more than a stated rate of the NIC.
     double GBps = port.GBps == 0 ? nic.GBps : port.GBps;
     if (nic.is_stated) GBps = std::min(GBps, nic.GBps);
     cables->push_back({of.nic_site(i, port.device.empty() ? nic.device : port.device), port.at,

@@ -24,7 +24,8 @@ int sm_of(const ImportedNode& node, const PresetNode& preset) {
   return sm_of_device(preset.device);
 }
 
-// Adds the preset's NVLinks between the host's GPUs: its first ones, if the host has fewer.
+// Adds the preset's NVLinks between the host's GPUs: its first ones, if the host has fewer. From
+// GPU to GPU a message passes two wires of a switch, so each of them has half of the latency.
 void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
   int most = 1;
   for (const std::vector<int>& row : preset.nvlinks)
@@ -117,7 +118,8 @@ void add_nics(const ImportedNode& node, const PresetNode& preset, HostTemplate* 
                                         preset.preset));
 }
 
-// Adds GPUs that the file leaves out, spread over the switches that its NICs hang on.
+// Adds GPUs that the file leaves out, spread over the switches that its NICs hang on: of 8 GPUs and
+// 4 switches GPUs 0 and 1 hang on the first. Their wires are as fast as the fastest NIC's.
 void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
   std::vector<std::string> switches;
   double fastest = 0;
@@ -129,7 +131,8 @@ void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplat
   host->gpus = preset.gpus;
   for (int i = 0; i < host->gpus; ++i) {
     const std::size_t at = static_cast<std::size_t>(i) * switches.size() / host->gpus;
-    host->others.push_back({fmt::format("gpu{}", i), switches[at], fastest, 0, 1});
+    host->others.push_back(
+        {.from = fmt::format("gpu{}", i), .to = switches[at], .GBps = fastest, .efficiency = 1});
   }
   host->assumed.push_back(
       fmt::format("{} GPUs, as {} has, spread over the {} PCIe switches: the "
@@ -194,15 +197,17 @@ void join_by_hub(const PresetNode& preset, HostTemplate* host) {
 
 bool has_no_rate(const NodeWire& wire) { return wire.kind == NodeWire::Pcie && wire.GBps == 0; }
 
-// Adds a preset's NICs. GPUs share a NIC, or a GPU has several, evenly; a wire joins each GPU to
-// each of its NICs.
+// Adds a preset's NICs. GPUs share a NIC, or a GPU has several, evenly: with 8 GPUs and 4 NICs,
+// GPUs 0 and 1 have nic0. A wire joins each GPU to each of its NICs.
 void add_own_nics(const PresetNode& preset, int nics, HostTemplate* host) {
   for (int i = 0; i < nics; ++i)
     host->nics.push_back({"", usual_nic_GBps(preset, static_cast<std::size_t>(nics)), false});
   // Joins a GPU to a NIC by a wire as fast as the NIC, which so limits nothing.
   const auto add_wire = [&](int gpu, int nic) {
-    host->others.push_back(
-        {fmt::format("gpu{}", gpu), fmt::format("nic{}", nic), preset.nic_GBps, 0, 1});
+    host->others.push_back({.from = fmt::format("gpu{}", gpu),
+                            .to = fmt::format("nic{}", nic),
+                            .GBps = preset.nic_GBps,
+                            .efficiency = 1});
   };
   for (int i = 0; i < std::max(host->gpus, nics); ++i)
     host->gpus >= nics ? add_wire(i, i * nics / host->gpus) : add_wire(i * host->gpus / nics, i);
@@ -272,7 +277,7 @@ void bundle_nics(HostTemplate* host) {
 Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset) {
   HostTemplate host;
   host.gpus = static_cast<int>(node.gpus.size());
-  host.nic_latency_us = preset.inter_latency_us / 2;
+  host.nic_latency_us = preset.inter_latency_us / 2;  // a message passes two NICs' cables
   if (!node.states_gpus) spread_gpus(node, preset, &host);
   if (node.states_nvlinks) {
     add_counted_nvlinks(node, preset, &host);

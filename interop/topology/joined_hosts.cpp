@@ -53,7 +53,8 @@ void note_left_out(const std::vector<std::string>& hosts, const std::string& why
                                           hosts.size() == 1 ? "" : "s", why, hostlist_of(hosts)));
 }
 
-// Keeps the hosts with the most frequent number of ports: storage hosts, say, have another.
+// Keeps the hosts with the most frequent number of ports, or the largest of several such numbers:
+// storage hosts, say, have another.
 void keep_usual_hosts(std::vector<FabricHost>* hosts, ComposedCluster* notes) {
   std::map<std::size_t, int> uses;
   for (const FabricHost& host : *hosts) ++uses[host.ports.size()];

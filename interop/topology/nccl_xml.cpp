@@ -47,7 +47,7 @@ struct FoundNvlink {
   int count = 0, line = 0;
 };
 
-// A GPU of the file, before GPUs are numbered.
+// A GPU of the file, before GPUs are numbered. `dev`: NCCL's number; -1: not stated.
 struct FoundGpu {
   int host = 0, dev = -1;
   std::string busid;
@@ -102,7 +102,7 @@ class NcclSystem {
 
   Status check_numbers(const XmlElement& element) const {
     for (const NumberRange& range : kRanges) {
-      const double number = element.number(range.attribute, range.most + 1);
+      const double number = element.number(range.attribute, range.most + 1);  // no number: too much
       if (element.text(range.attribute).empty() || (number >= range.least && number <= range.most))
         continue;
       return Error::at(
@@ -155,7 +155,7 @@ class NcclSystem {
   // Counts the devices at `pci` or below it.
   int devices_in(const XmlElement& pci) const {
     if (is_device(pci, "gpu", kGpuClass) || is_device(pci, "nic", kNicClass)) return 1;
-    if (pci.children.empty()) return has_classes_ ? 0 : 1;
+    if (pci.children.empty()) return has_classes_ ? 0 : 1;  // taken for a NIC in read_pci()
     int devices = 0;
     for (const XmlElement& child : pci.children) {
       if (child.name == "pci") devices += devices_in(child);

@@ -69,14 +69,12 @@ Result<std::map<std::string, std::string>> values_of(const TopologySource& sourc
 }  // namespace
 
 bool is_slurm_conf(std::string_view text) {
-  for (const SlurmLine& line : lines_of(text)) {
-    return std::ranges::any_of(line.words, [](const std::string& word) {
-      const std::string name = name_of(word);
-      return name == "switchname" || name == "blockname" || name == "blocksizes" ||
-             name == "ringname";
-    });
-  }
-  return false;
+  const std::vector<SlurmLine> lines = lines_of(text);
+  return !lines.empty() && std::ranges::any_of(lines.front().words, [](const std::string& word) {
+    const std::string name = name_of(word);
+    return name == "switchname" || name == "blockname" || name == "blocksizes" ||
+           name == "ringname";
+  });
 }
 
 Status read_slurm_conf(const TopologySource& source, ImportedTopology* topology) {

@@ -79,7 +79,7 @@ Status read_slurm(const TopologySource& source, const DocumentNode::List& list, 
       known = true;
       const DocumentNode* other = std::exchange(chosen[kind], &topology);
       if (other == nullptr) continue;
-      if (!is_default(topology)) std::swap(other, chosen[kind]);
+      if (!is_default(topology)) std::swap(other, chosen[kind]);  // keeps the earlier one
       left_out->push_back(fmt::format("{}: a second {}, of topology {}", source.path, kKinds[kind],
                                       name_of_topology(*other)));
     }
