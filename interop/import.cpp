@@ -118,9 +118,8 @@ bool has_line(const std::string& text, const std::string& begin) {
   return text.starts_with(begin) || text.find('\n' + begin) != std::string::npos;
 }
 
-// Returns whether a script starts Hydra with the YAML of this stem: with --config-name=grpo, or
-// with
-// --config-name=$NAME where the script has NAME=grpo.
+// Returns whether a script starts Hydra with the YAML of this stem, "grpo": by --config-name=grpo,
+// or by --config-name=$NAME where the script has NAME=grpo.
 bool names_config(const std::string& text, const std::string& stem) {
   if (text.find("--config-name") == std::string::npos && text.find("-cn") == std::string::npos)
     return false;
@@ -179,8 +178,8 @@ Status check_sets(const std::map<std::string, KeyValue>& sets) {
   return Done{};
 }
 
-// Lists the files that given files read and that were not given. Error: no file states the model,
-// which the missing file may.
+// Lists the files that given files read and that were not given. Errors: a missing file that states
+// the plan, or one that may state the model where no given file does.
 Status check_wanted(const std::vector<ImportSource>& sources, ImportedPlan* plan) {
   for (const WantedFile& wanted : plan->wanted) {
     const bool given = std::ranges::any_of(sources, [&](const ImportSource& source) {

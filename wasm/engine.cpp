@@ -158,7 +158,7 @@ Answer tune_run(const Json& request) {
   ASSIGN_OR_RETURN(const Scenario scenario, run_of(request.at("run"), Json::object()));
   const std::vector<std::string> fixed = request.at("fixed");
   const std::vector<std::string> searched = Space::keys();
-  std::vector<std::string> among;
+  std::vector<std::string> among;  // "parallel.tp=8": a fixed key has the run's value alone
   for (const auto& [key, word] : plan_settings(candidate_of(scenario))) {
     const bool is_searched = std::ranges::find(searched, key) != searched.end();
     if (is_searched && std::ranges::find(fixed, key) != fixed.end())
@@ -176,7 +176,7 @@ Answer tune_run(const Json& request) {
            {.engine = Engine::Ideal, .seconds = request.at("seconds"), .on_better = better}));
   Json best = Json::array();
   for (const Finalist& finalist : tuned.finalists) {
-    if (!finalist.result.ok() || finalist.label == "own") continue;
+    if (!finalist.result.ok() || finalist.label == "own") continue;  // "own": the run's own plan
     Json changes = typed(plan_settings(finalist.candidate, finalist.refinement));
     for (const std::string& key : tuned.cleared) changes[key] = nullptr;
     best.push_back({{"changes", std::move(changes)}, {"result", to_json(*finalist.result)}});

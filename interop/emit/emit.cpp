@@ -250,7 +250,7 @@ std::string with_json_notes(const std::string& text, std::string_view rules, con
     }
     if (!lines.empty()) note += fmt::format("  \"{}\": [{}],\n", name, lines);
   }
-  return "{\n" + note + text.substr(2);
+  return "{\n" + note + text.substr(2);  // behind the text's own "{\n"
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 // Returns whether a value is its key's default. Most defaults are "off" in some form; fusions and
-// resharding are on by default. recompute_layers and group have no default.
+// resharding are on by default. recompute_layers and group have no default: no number is "true".
 bool is_default(std::string_view key, std::string_view value, std::string_view tp) {
   if (key == "parallel.expert_tp") return value == tp;
   if (key == "train.cross_entropy") return value == "native";
@@ -83,7 +83,8 @@ std::vector<int> PlanKeys::stage_layers() {
   const int all = static_cast<int>(whole("model.layers", 0));
   const auto stages = static_cast<int>(whole("parallel.pp", 1) * whole("parallel.vpp", 1));
   if (!layers.empty() || all <= 0 || stages <= 1) return layers;
-  // The first and the last stage have one fewer where embedding and head count as layers.
+  // Layers are cut evenly if embedding and head count as a layer each: the first and the last stage
+  // have one fewer. Otherwise each stage has the rounded-up share, as long as layers are left.
   const bool counts_ends = all % stages != 0 && (all + 2) % stages == 0;
   const int each = (all + (counts_ends ? 2 : stages - 1)) / stages;
   int rest = all;

@@ -96,7 +96,8 @@ class TitanWriter {
       keys_->leave("overlap.param_gather", "FSDP2 always gathers ahead");
   }
 
-  // Writes how experts are spread: over the ranks that shard dense layers by FSDP, cp and tp.
+  // Writes how experts are spread: over the ranks that shard dense layers by FSDP, cp and tp. With
+  // ep each expert is whole (expert_tp 1), without it all are cut by tp.
   void write_experts() {
     const long long ep = keys_->whole("parallel.ep", 1);
     const long long shards = std::max(1LL, shard_degree_) * keys_->whole("parallel.cp", 1) * tp_;

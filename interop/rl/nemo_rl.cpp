@@ -93,6 +93,8 @@ class NemoRlPlan {
                                                                          : "cluster.num_nodes"));
   }
 
+  // Hands Megatron-Bridge's settings over to its reader: the precision, and of all in megatron_cfg
+  // those that are Megatron-LM's arguments.
   Status set_megatron() {
     MegatronArguments all(context_.path), arguments(context_.path);
     const std::string precision = settings_->text("policy.precision").value_or("bfloat16");

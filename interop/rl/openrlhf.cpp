@@ -146,7 +146,7 @@ class OpenRlhfPlan {
   std::int64_t length() {
     const auto prompt = settings_->whole("prompt_max_len", 1),
                answer = settings_->whole("generate_max_len", 1);
-    if (prompt || answer) return product_of({prompt.value_or(1024) + answer.value_or(1024), 1});
+    if (prompt || answer) return prompt.value_or(1024) + answer.value_or(1024);
     return settings_->whole("data.max_len", 1).value_or(2048);
   }
 

@@ -42,7 +42,8 @@ constexpr NotExpressedZero kNotExpressedZero[] = {
     {"stage3_param_persistence_threshold", "every parameter is cut"},
     {"zeropp_loco_param", "gradients are reduced as they are"}};
 
-// Returns whether a field of zero_optimization is off by its value or has no effect in this stage.
+// Returns whether a field of zero_optimization is off by its value (false, a size of 0 or 1, no
+// device) or has no effect in this stage.
 bool is_off_in_zero(const DocumentNode& value, std::string_view name, Whole stage) {
   if (name.starts_with("stage3") && stage < 3) return true;
   if (const auto* flag = std::get_if<bool>(&value.value)) return !*flag;
@@ -168,6 +169,8 @@ class DeepSpeedPlan {
     const bool is_half = is_bf16_ || is_fp16_;
     if (enabled("fp16") && (enabled("bf16") || enabled("bfloat16")))
       top_.fail("fp16", "bf16 or fp16 enabled, not both");
+    // A precision that is "auto" is open no more where another field or an earlier file states it.
+    // That file's key stands then, and none is set here.
     if (is_half)
       std::erase_if(plan_->open, [](const OpenKey& key) { return key.key == "train.precision"; });
     if (!is_precision_open_ || (is_half && stated_before.empty()))
@@ -255,9 +258,9 @@ class DeepSpeedPlan {
     }
   }
 
-  // Checks that the batch of all replicas is micro-batch x accumulation steps x dp, as DeepSpeed
-  // does (deepspeed/runtime/config.py, _batch_assertion). A size that is not stated may have any
-  // value. Elastic training sets its own sizes.
+  // Checks that the batch of all replicas (`global`) is micro-batch x accumulation steps x dp, as
+  // DeepSpeed does (deepspeed/runtime/config.py, _batch_assertion). A size that is not stated may
+  // have any value. Elastic training sets its own sizes.
   void check_batch(Whole global, std::optional<Whole> micro, std::optional<Whole> steps, Whole dp) {
     const Whole known = product_of({micro.value_or(1), steps.value_or(1), dp, autotp_});
     const bool all_known = micro && steps;

@@ -244,7 +244,7 @@ class TitanPlan {
       stages = static_cast<Whole>(points->size()) + 1;
       stated = "pipeline_parallel_split_points";
     } else if (layers_per_stage && layers > 0) {
-      // Embedding and head count as `first` and `last` layers.
+      // Embedding and head count as `first` and `last` layers. The number of stages is rounded up.
       stages = (layers + first + last - 1) / *layers_per_stage + 1;
       stated = "pipeline_parallel_layers_per_stage";
     }

@@ -108,8 +108,9 @@ class TrainingArguments {
   void set_sharding() {
     const auto file = fields_.text({"deepspeed"});
     if (file)
-      plan_.wanted.push_back(
-          {file->substr(file->rfind('/') + 1), fields_.place_of("deepspeed"), true});
+      plan_.wanted.push_back({.name = file->substr(file->rfind('/') + 1),
+                              .where = fields_.place_of("deepspeed"),
+                              .states_plan = true});
     const std::string fsdp = fields_.text({"fsdp"}).value_or("");
     if (fsdp.find("hybrid_shard") != std::string::npos)
       plan_.not_expressed.push_back(fields_.place_of("fsdp") +
