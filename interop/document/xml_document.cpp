@@ -30,8 +30,8 @@ double XmlElement::number(std::string_view attribute, double otherwise) const {
   const std::string_view value = text(attribute);
   double number = 0;
   const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), number);
-  const bool is_whole = failed == std::errc{} && end == value.data() + value.size();
-  return is_whole && !value.empty() ? number : otherwise;
+  const bool is_number = failed == std::errc{} && end == value.data() + value.size();
+  return is_number && !value.empty() ? number : otherwise;
 }
 
 const XmlElement* XmlElement::child(std::string_view child_name) const {

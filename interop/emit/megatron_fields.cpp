@@ -137,11 +137,12 @@ class FieldWriter {
       add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp_));
   }
 
-  // Returns the layout of these layers per stage; empty: they are even. They also are if embedding
-  // and loss count as a layer each, which two fields say that ChatLearn does not have.
+  // Returns the layout of these layers per stage; empty: they are even. Where embedding and loss
+  // count as a layer each makes them even, it adds the two fields that say so, but not for
+  // ChatLearn, which has none.
   std::string uneven_layout(const std::vector<int>& layers) {
     const bool listed = keys_->has("parallel.layers_per_stage");
-    const auto differs = [&](int stage) { return stage != layers[1 % layers.size()]; };
+    const auto differs = [&](int stage) { return stage != layers[1]; };
     if (!listed && std::ranges::none_of(layers, differs)) return "";
     const long long all = keys_->whole("model.layers", 0);
     if (listed || all <= 0 || (all + 2) % (pp_ * vpp_) != 0 || chatlearn_)
@@ -151,8 +152,7 @@ class FieldWriter {
     return "";
   }
 
-  // Writes a hybrid model's stages as bars in its layer pattern, the only form that Megatron-LM
-  // takes.
+  // Writes a hybrid's stages as bars in its layer pattern, the only form that Megatron-LM takes.
   void write_segments() {
     const std::vector<std::string> letters = keys_->hybrid_layers();
     const std::vector<int> layers = keys_->stage_layers();

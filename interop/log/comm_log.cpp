@@ -82,7 +82,7 @@ bool is_digit_at(std::string_view text, std::size_t at) {
   return at < text.size() && text[at] >= '0' && text[at] <= '9';
 }
 
-bool is_whole(std::string_view word) {
+bool has_only_digits(std::string_view word) {
   return word.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
@@ -94,7 +94,7 @@ std::string without_labels(std::string text) {
     const std::size_t end = text.find_first_of(" ]", at);
     if (end == std::string::npos || text[end] == ' ') continue;
     const bool has_stream = text.compare(end + 1, kStream.size(), kStream) == 0;
-    if (has_stream || is_whole(std::string_view(text).substr(at + 1, end - at - 1)))
+    if (has_stream || has_only_digits(std::string_view(text).substr(at + 1, end - at - 1)))
       text.replace(at, end + 1 - at + (has_stream ? kStream.size() : 0), " ");
   }
   for (const std::string_view end : {") ", ": "}) {
@@ -168,7 +168,7 @@ class CommLogReader {
     const auto is_rate = [](const std::string& word) {
       return word.find('.') != std::string::npos && real_of(word);
     };
-    if (open_ && words[0][0] != '#' && !is_whole(words[0]) &&
+    if (open_ && words[0][0] != '#' && !has_only_digits(words[0]) &&
         std::ranges::count_if(words, is_rate) > 2)
       return fault(fmt::format("found '{:.60}' in a table, expected a row of it", text));
     if (text.find(" ranks (") != std::string::npos && text.find(" over ") != std::string::npos) {
@@ -176,9 +176,9 @@ class CommLogReader {
       bench_title_ = text;
       return Done{};
     }
-    if (is_whole(words[0])) {
+    if (has_only_digits(words[0])) {
       if (open_) return take_row(words);
-      if (words.size() > 5 && is_whole(words[1]) && kTypeBytes.contains(words[2]))
+      if (words.size() > 5 && has_only_digits(words[1]) && kTypeBytes.contains(words[2]))
         return fault("found a row of nccl-tests without the head of its table, expected all lines");
       return Done{};
     }

@@ -206,18 +206,20 @@ class BridgeFile {
     const DocumentNode* by =
         row->by == kMixedPrecision ? &precision_ : document_.find(kCommOverlap);
     const bool is_there = by != nullptr && by->map() != nullptr;
-    const bool is_replacing = is_there && !is_ddp_own && matches_word(section, row->in);
-    if (!is_replacing && !(is_ddp_own && section == kCommOverlap)) return false;
-    const DocumentNode* value = is_replacing ? by->find(field.key) : stated("ddp", field.key);
+    const bool by_section = is_there && !is_ddp_own && matches_word(section, row->in);
+    const bool by_ddp = is_ddp_own && section == kCommOverlap;
+    if (!by_section && !by_ddp) return false;
+    const DocumentNode* value = by_ddp ? stated("ddp", field.key) : by->find(field.key);
+    // The value that counts; empty: it depends on the plan.
     const std::string counts = value != nullptr && !value->is_null() ? written_value(*value)
-                               : is_replacing                        ? std::string(row->otherwise)
-                                                                     : "None";
+                               : by_ddp                              ? "None"
+                                                                     : std::string(row->otherwise);
     const std::string written = written_value(field.value);
     if (!field.value.is_null() && !counts.empty() && counts != written &&
         !(is_off(counts) && is_off(written)))
       lists_.left_out.push_back(fmt::format("{}: {}.{} = {}: {}'s {} counts", place(field.value),
-                                            section, field.key, written,
-                                            is_replacing ? row->by : "ddp", counts));
+                                            section, field.key, written, by_ddp ? "ddp" : row->by,
+                                            counts));
     return true;
   }
 

@@ -51,9 +51,9 @@ std::vector<UnderstoodRow> understood(const ImportedPlan& plan) {
   std::string sizes_from =
       places_of(plan, {"parallel.tp", "parallel.pp", "parallel.vpp", "parallel.cp", "parallel.ep",
                        "parallel.dp", "cluster.gpus"});
-  const bool is_whole =
+  const bool has_sizes =
       find(plan, "parallel.tp") != nullptr && find(plan, "parallel.pp") != nullptr;
-  if (!is_whole && sizes_from != "assumed") sizes_from += "; the rest assumed";
+  if (!has_sizes && sizes_from != "assumed") sizes_from += "; the rest assumed";
   const auto value = [&](std::string_view name, std::string_view otherwise) {
     return value_of(plan, name, otherwise);
   };

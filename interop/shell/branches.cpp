@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-bool is_whole(const std::string& word) {
+bool is_integer(const std::string& word) {
   return !word.empty() && word.size() < 12 &&
          word.find_first_not_of("0123456789", word[0] == '-' ? 1 : 0) == std::string::npos;
 }
@@ -26,7 +26,7 @@ std::optional<bool> compared(const std::string& left, const std::string& sign,
     if (by_pattern && right.find_first_of("?[(") != std::string::npos) return std::nullopt;
     return (by_pattern ? matches_glob(left, right) : left == right) == (sign != "!=");
   }
-  if (!is_whole(left) || !is_whole(right)) return std::nullopt;
+  if (!is_integer(left) || !is_integer(right)) return std::nullopt;
   const long long a = std::atoll(left.c_str()), b = std::atoll(right.c_str());
   if (sign == "-eq") return a == b;
   if (sign == "-ne") return a != b;

@@ -33,11 +33,12 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool ends_group = !words.empty() && (words[0].text == "}" || words[0].text == ")");
   if (ends_group && !groups_.empty() && groups_.back().is_subshell == (words[0].text == ")"))
     close_group();
+  // These are asked before end_guarded(), which closes the command's own branch.
   const bool active = branches_.active();
   const bool joins = separator == ShellSeparator::kAnd || separator == ShellSeparator::kOr;
   const bool was_joined = std::exchange(joined_, joins);  // it stands behind && or ||
   const bool is_certain = !was_joined && branches_.is_certain(0);
-  const bool ends = active && !was_joined && !words.empty() && may_end(words[0].text);
+  const bool leaves = active && !was_joined && !words.empty() && may_end(words[0].text);
   const bool is_checked = branches_.depth() > 0;
   end_guarded(separator, is_test(words));
   if (words.empty() || ends_group) return;  // assignments alone
@@ -54,7 +55,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
   if (is_loop) loops_.open(words, active, {at_, line_});
   if (is_loop && active && words.size() > 1 && words[1].text == "read") forget(words, 2);
-  if (ends) leave(words, is_checked);
+  if (leaves) leave(words, is_checked);
   if (active && (first == "exit" || first == "return")) return;
   if (active && functions_.contains(first)) {
     // In a pipeline or behind "&" it runs in a subshell.
@@ -112,9 +113,9 @@ void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
   if (words[0].text == "if" && branches_.active() && name < words.size() &&
       functions_.contains(words[name].text))
     call({words.begin() + static_cast<std::ptrdiff_t>(name), words.end()}, {}, false);
-  const bool is_whole = separator == ShellSeparator::kEnd;
+  const bool is_one_command = separator == ShellSeparator::kEnd;
   const std::optional<bool> holds =
-      condition(is_whole ? word_texts(words, 1) : std::vector<std::string>{}, words[0].line,
+      condition(is_one_command ? word_texts(words, 1) : std::vector<std::string>{}, words[0].line,
                 branches_.active());
   if (words[0].text == "if") {
     branches_.open(holds, !assumed_);

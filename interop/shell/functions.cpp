@@ -158,9 +158,9 @@ void ShellReader::declare_names(const std::string& keyword) {
     if (assignment(saved)) continue;
     std::size_t end = at_;
     while (end < text_.size() && is_name(text_[end])) ++end;
-    const bool is_whole =
+    const bool is_name_alone =
         end >= text_.size() || std::string_view(" \t\n;&|)").find(text_[end]) != std::string::npos;
-    if (end == at_ || !is_whole) return;
+    if (end == at_ || !is_name_alone) return;
     if (saved != nullptr && branches_.active()) {
       const std::string name = text_.substr(at_, end - at_);
       save(name, saved);
