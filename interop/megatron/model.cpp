@@ -111,7 +111,7 @@ class MegatronModel {
     mark_layers("window_attn_skip_freq", window_ > 0, &full_);
     if (!delta_) return;
     std::vector<char> marks(static_cast<std::size_t>(layers_), 0);
-    mark_layers("linear_attention_freq", true, &marks);
+    mark_layers("linear_attention_freq", /*in_use=*/true, &marks);
     const auto freq = args_->text("linear_attention_freq");
     const bool marks_linear = freq && python_list(*freq);
     for (std::size_t i = 0; i < marks.size(); ++i)

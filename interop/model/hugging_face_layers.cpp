@@ -181,7 +181,7 @@ class HfLayers {
       ImportedLayer layer;
       layer.name = c == 'M' ? "mamba" : c == '*' ? "attention" : c == 'E' ? "moe" : "dense";
       if (c == 'M') set_mamba(&layer);
-      if (c == '*') set_heads(false, &layer);
+      if (c == '*') set_heads(/*is_global=*/false, &layer);
       if (c == 'E' || c == '-') layer.set("model.mixer", "none");
       if (c == 'E') {
         set_experts(&layer);
@@ -229,7 +229,7 @@ class HfLayers {
       const auto group = attention.whole({"n_heads_in_group"}, 1);
       model_.kv_heads = attention.whole({"num_key_value_heads"}, 1)
                             .value_or(group ? model_.heads / *group : kv_heads_);
-      set_heads(false, &layer);
+      set_heads(/*is_global=*/false, &layer);
     }
     model_.ffn = ffn_;
     // The model's own code has the width 2/3 x ffn_mult x hidden, rounded up to a multiple of 256.

@@ -112,7 +112,8 @@ void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
   const std::size_t name = words.size() > 1 && words[1].text == "!" ? 2 : 1;
   if (words[0].text == "if" && branches_.active() && name < words.size() &&
       functions_.contains(words[name].text))
-    call({words.begin() + static_cast<std::ptrdiff_t>(name), words.end()}, {}, false);
+    call({words.begin() + static_cast<std::ptrdiff_t>(name), words.end()}, {},
+         /*is_certain=*/false);
   const bool is_one_command = separator == ShellSeparator::kEnd;
   const std::optional<bool> holds =
       condition(is_one_command ? word_texts(words, 1) : std::vector<std::string>{}, words[0].line,

@@ -268,7 +268,7 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
     inner.script_.variables = script_.variables;
     inner.depth_ = depth_ + 1;
     WordFields fields;
-    if (inner.depth_ < kMostNested) inner.read_word(&fields, true);
+    if (inner.depth_ < kMostNested) inner.read_word(&fields, /*whole=*/true);
     if (!inner.script_.failed.empty()) script_.failed.push_back(line_);
     std::string text;
     for (const std::string& word : fields.texts) text += (text.empty() ? "" : " ") + word;

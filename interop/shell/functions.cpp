@@ -57,10 +57,10 @@ bool ShellReader::defines(const ShellCommand& words) {
   bool is_definition = has_keyword;
   if (peek() == '(') {
     take();
-    skip(true);
+    skip(/*newlines=*/true);
     is_definition = take() == ')';
   }
-  skip(true);
+  skip(/*newlines=*/true);
   if (is_definition && (peek() == '{' || peek() == '(')) {
     define(words.back().text);
     return true;
@@ -154,7 +154,7 @@ void ShellReader::declare_names(const std::string& keyword) {
                               : &calls_.back().locals;
   const std::string options = skip_options();
   if (options.find('g') != std::string::npos) saved = nullptr;
-  for (;; skip(false)) {
+  for (;; skip(/*newlines=*/false)) {
     if (assignment(saved)) continue;
     std::size_t end = at_;
     while (end < text_.size() && is_name(text_[end])) ++end;

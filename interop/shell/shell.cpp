@@ -42,13 +42,13 @@ void ShellReader::command() {
   OpenCommand open;
   ShellCommand& words = open.words;
   while (true) {
-    skip(false);
+    skip(/*newlines=*/false);
     const char c = peek();
     began_ = began_ || (!at_end() && c != '\n');
     if (defines(words)) return;  // a function's body, which is skipped
     if (c == '(' && peek(1) != '(' && words.empty() && !open.assigns && !branches_.in_patterns()) {
       take();
-      open_group(true);
+      open_group(/*is_subshell=*/true);
     } else if (c == '(' && peek(1) == '(' && words.size() < 3 && !branches_.in_patterns() &&
                (words.empty() ||
                 matches_any(words.back().text, {"if", "elif", "while", "until", "for", "!"}))) {
@@ -80,7 +80,7 @@ bool ShellReader::ends_at_separator(OpenCommand* open) {
     end_command(std::move(open->words), separator, std::move(open->environment));
   if (at_ != behind) return true;  // a loop goes round again
   if (separator == ShellSeparator::kNextPatterns) branches_.next_patterns();
-  if (c == '(' && !is_pattern) open_group(true);  // as in "diff <(a) <(b)"
+  if (c == '(' && !is_pattern) open_group(/*is_subshell=*/true);  // as in "diff <(a) <(b)"
   if (c != ')' || is_pattern || groups_.empty() || !groups_.back().is_subshell) return true;
   *open = {.words = {{")", line_}}, .assigns = false, .saved = {}, .environment = {}};
   return false;
@@ -150,10 +150,10 @@ void ShellReader::arithmetic_command(ShellCommand* words) {
 // Skips options such as "-x". Returns their letters.
 std::string ShellReader::skip_options() {
   WordFields options;
-  skip(false);
+  skip(/*newlines=*/false);
   while (peek() == '-' && std::isalpha(static_cast<unsigned char>(peek(1))) != 0) {
     read_word(&options);
-    skip(false);
+    skip(/*newlines=*/false);
   }
   std::string letters;
   for (const std::string& option : options.texts) letters += option;
@@ -172,9 +172,9 @@ ShellVariables ShellReader::take_back(SavedVariables* saved) {
 // to the next branch, "{" opens a group, and the options of "exec -a" and "time -p" are skipped.
 bool ShellReader::is_keyword(const std::string& word) {
   if (word == "else") branches_.otherwise();
-  if (word == "{") open_group(false);
+  if (word == "{") open_group(/*is_subshell=*/false);
   if (word == "exec" || word == "time") skip_options();
-  if (word == "!") skip(false);  // up to what it negates
+  if (word == "!") skip(/*newlines=*/false);  // up to what it negates
   const bool is_before_test =
       peek() == '[' || text_.compare(at_, 2, "((") == 0 || text_.compare(at_, 5, "test ") == 0;
   if (word == "!" && is_before_test) return false;  // a part of the test "! [ A ]"
@@ -186,7 +186,7 @@ void ShellReader::redirection() {
   const bool is_here_document =
       text_.compare(at_, 2, "<<") == 0 && text_.compare(at_, 3, "<<<") != 0;
   while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '-') take();
-  skip(false);
+  skip(/*newlines=*/false);
   WordFields target;
   read_word(&target);
   if (is_here_document && !target.texts.empty()) here_ends_.push_back(target.texts[0]);
@@ -225,7 +225,8 @@ bool ShellReader::assignment(SavedVariables* saved) {
       value.insert(value.begin(), known->second.words.begin(), known->second.words.end());
   } else {
     WordFields fields;
-    if (!at_end() && !is_blank(peek()) && peek() != '\n' && peek() != ';') read_word(&fields, true);
+    if (!at_end() && !is_blank(peek()) && peek() != '\n' && peek() != ';')
+      read_word(&fields, /*whole=*/true);
     std::string joined;
     for (const std::string& text : fields.texts) joined += (joined.empty() ? "" : " ") + text;
     if (appends && known != script_.variables.end()) value = known->second.words;
@@ -250,7 +251,7 @@ bool ShellReader::assignment(SavedVariables* saved) {
 std::vector<std::string> ShellReader::array(int line) {
   std::vector<std::string> words;
   while (true) {
-    skip(true);
+    skip(/*newlines=*/true);
     if (at_end()) {
       fail(line, "found an array without its end, expected )");
       return words;

@@ -192,7 +192,7 @@ void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset, bool
   for (const FabricCable& cable : network.cables) {
     not_roots.insert(cable.from);
     if (const double GBps = uplinks.at(cable.from); GBps > 0)
-      cluster->cables.push_back({cable.from, cable.to, GBps, 0, 0});
+      cluster->cables.push_back({cable.from, cable.to, GBps});
   }
   std::vector<std::string> empty, roots;
   for (const std::string& name : network.switches) {
@@ -214,7 +214,7 @@ void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset, bool
         preset.preset));
   if (roots.size() < 2 || !has_file) return;
   for (const std::string& root : roots)
-    cluster->cables.push_back({root, hosts.core, uplinks.at(root), 0, 0});
+    cluster->cables.push_back({root, hosts.core, uplinks.at(root)});
   cluster->assumed.push_back(
       fmt::format("a core that never blocks joins the {} trees", roots.size()));
 }
@@ -239,7 +239,7 @@ Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNo
   if (topology.node) note(mismatch, &cluster);
   if (hosts.network.states_rates) {
     for (const FabricCable& cable : hosts.network.cables)
-      cluster.cables.push_back({cable.from, cable.to, cable.GBps, 0, 0});
+      cluster.cables.push_back({cable.from, cable.to, cable.GBps});
   } else {
     add_switch_cables(hosts, preset, topology.fabric.has_value(), &cluster);
   }

@@ -34,7 +34,7 @@ void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
   for (int i = 0; i < host->gpus; ++i) {
     const std::string gpu = fmt::format("gpu{}", i);
     if (host->has_switch)
-      host->nvlinks.push_back({gpu, "nvswitch", preset.intra_GBps, preset.intra_latency_us / 2, 0});
+      host->nvlinks.push_back({gpu, "nvswitch", preset.intra_GBps, preset.intra_latency_us / 2});
     for (int j = i + 1; j < host->gpus && !host->has_switch; ++j) {
       if (const int links = preset.nvlinks[i][j]; links > 0)
         host->nvlinks.push_back({gpu, fmt::format("gpu{}", j), preset.intra_GBps * links / most,
@@ -189,7 +189,7 @@ void join_by_hub(const PresetNode& preset, HostTemplate* host) {
   host->nvlinks.clear();
   for (int i = 0; i < host->gpus; ++i)
     host->nvlinks.push_back(
-        {fmt::format("gpu{}", i), "nvlinks", fastest, preset.intra_latency_us / 2, 0});
+        {fmt::format("gpu{}", i), "nvlinks", fastest, preset.intra_latency_us / 2});
   host->assumed.emplace_back(
       "NVLinks from GPU to GPU stand as a hub at the best pair's rate; cluster.nvlinks says which "
       "pairs have how many, and so which rings fit");

@@ -98,9 +98,10 @@ ImportedFabric network_of_blocks(const std::vector<NvlinkDomain>& blocks, bool n
     const std::string leaf = nvlink_joins ? core : block.name;
     if (!nvlink_joins) {
       network.switches.push_back(block.name);
-      network.cables.push_back({block.name, core, 0});
+      network.cables.push_back({block.name, core});
     }
-    for (const std::string& host : block.hosts) network.hosts.push_back({host, {{"", leaf, 0}}});
+    for (const std::string& host : block.hosts)
+      network.hosts.push_back({host, {{.device = "", .at = leaf}}});
   }
   return network;
 }
@@ -112,7 +113,8 @@ Result<ImportedFabric> network_of(const ImportedTopology& topology, const Preset
   ImportedFabric network =
       topology.fabric ? *topology.fabric : network_of_blocks(topology.domains, nvlink_joins, core);
   if (!topology.fabric && network.hosts.empty()) {
-    for (const std::string& name : options.hosts) network.hosts.push_back({name, {{"", core, 0}}});
+    for (const std::string& name : options.hosts)
+      network.hosts.push_back({name, {{.device = "", .at = core}}});
     if (network.hosts.size() > 1)
       notes->assumed.emplace_back("a core that never blocks joins all hosts: no file has a fabric");
     return network;
@@ -174,7 +176,7 @@ std::vector<FabricHost> made_up_hosts(std::int64_t gpus, int gpus_per_host, int 
   const std::int64_t nodes = gpus > 0 ? (gpus - 1) / gpus_per_node + 1 : 1;
   std::vector<FabricHost> hosts;
   for (std::int64_t i = 0; i < nodes * hosts_per_node; ++i)
-    hosts.push_back({fmt::format("n{}", i), {{"", core, 0}}});
+    hosts.push_back({fmt::format("n{}", i), {{.device = "", .at = core}}});
   if (nodes > 1)
     notes->assumed.push_back(
         fmt::format("{} nodes like this one, and a core between them that "

@@ -93,7 +93,7 @@ Result<ImportedFabric> SwitchTree::fabric() const {
         return Error::at(at(one.line), fmt::format("found switch '{}' below '{}' and '{}', "
                                                    "expected a tree",
                                                    below, above[below], one.name));
-      fabric.cables.push_back({below, one.name, 0});
+      fabric.cables.push_back({below, one.name});
     }
     for (const std::string& host : one.hosts) {
       if (known.contains(host))
@@ -103,7 +103,7 @@ Result<ImportedFabric> SwitchTree::fabric() const {
         return Error::at(at(one.line), fmt::format("found host '{}' at '{}' and '{}', expected "
                                                    "it at one switch",
                                                    host, at_switch[host], one.name));
-      fabric.hosts.push_back({host, {{"", one.name, 0}}});
+      fabric.hosts.push_back({host, {{.device = "", .at = one.name}}});
     }
   }
   RETURN_IF_ERROR(check_no_cycle(above));

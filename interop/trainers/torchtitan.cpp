@@ -215,16 +215,16 @@ class TitanPlan {
     set_batch(parallel, training);
     const auto row = std::ranges::find(kSchedules, name, &TitanSchedule::theirs);
     if (pp_ == 1) {
-      set_stages(parallel, 1, true);  // its fields are read
+      set_stages(parallel, 1, /*any_number=*/true);  // its fields are read
     } else if (!csv.empty()) {
       plan_->set("schedule.order", csv, "pipeline_parallel_schedule_csv");
-      set_stages(parallel, row == std::end(kSchedules) ? 1 : row->rank_stages, true);
+      set_stages(parallel, row == std::end(kSchedules) ? 1 : row->rank_stages, /*any_number=*/true);
     } else if (row == std::end(kSchedules)) {
       parallel->fail("pipeline_parallel_schedule",
                      "1F1B, Interleaved1F1B, GPipe or a zero-bubble one");
     } else {
       plan_->set("schedule.order", row->ours, "pipeline_parallel_schedule");
-      set_stages(parallel, row->rank_stages, false);
+      set_stages(parallel, row->rank_stages, /*any_number=*/false);
     }
   }
 
