@@ -187,7 +187,7 @@ class CommLogReader {
       hosts_.clear();
       return Done{};
     }
-    if (is_word("Rank") && is_word("device")) {
+    if (is_word("Rank") && is_word("device")) {  // "#  Rank  0 Pid 1234 on HOST device 0 ..."
       RETURN_IF_ERROR(end_table());
       if (std::exchange(hosts_are_used_, false)) hosts_.clear();
       return take_rank(words);
@@ -199,6 +199,7 @@ class CommLogReader {
       return fault("found wrong values (FAILED) and no row that has them, expected a table of OK");
     if (text.find("Out of bounds values") != std::string::npos || is_word("Avg"))
       return end_table();
+    // "all_reduce_perf": the next program begins.
     if (text.find("_perf") != std::string::npos) RETURN_IF_ERROR(end_table());
     for (const LoggedOp& op : kLoggedOps) take_name(text, op.name);
     return Done{};

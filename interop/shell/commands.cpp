@@ -43,18 +43,19 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   end_guarded(separator, is_test(words));
   if (words.empty() || ends_group) return;  // assignments alone
   if (words[0].text == "case" && words.size() > 2) open_case(&words, active);
-  if (words.empty()) return;
+  if (words.empty()) return;  // the case's first pattern follows in the next line
 
   const std::string first = words[0].text;
   if (first == "esac") return branches_.close();
-  if (branches_.in_patterns())
+  if (branches_.in_patterns())  // "a" of "a | b)", then "b"
     return branches_.pattern(words.back().text, separator == ShellSeparator::kParenthesis);
   if (first == "fi") return branches_.close();
   if (first == "if" || first == "elif") return open_if(words, separator);
   if (first == "done") return end_loop();
   const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
   if (is_loop) loops_.open(words, active, {at_, line_});
-  if (is_loop && active && words.size() > 1 && words[1].text == "read") forget(words, 2);
+  if (is_loop && active && words.size() > 1 && words[1].text == "read")
+    forget(words, 2);  // "while read A B"
   if (leaves) leave(words, is_checked);
   if (active && (first == "exit" || first == "return")) return;
   if (active && functions_.contains(first)) {
@@ -66,7 +67,8 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
     return;
   }
   if (first == "for" || (active && !is_loop && sets_variables(words))) return;
-  if (joins && is_test(words)) return guard(words, separator == ShellSeparator::kOr, active);
+  if (joins && is_test(words))  // "[ A ] && b" or "[ A ] || b"
+    return guard(words, separator == ShellSeparator::kOr, active);
   if (!active) return;
   if (first == "break" || first == "continue")
     return loops_.leave(first, !was_joined && words.size() == 1);

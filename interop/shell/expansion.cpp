@@ -115,7 +115,7 @@ std::string ShellReader::bracketed(char open, char close) {
 }
 
 // Expands the $ or ` that comes next. Returns true for "${A[@]}" and its like: `values` are then an
-// array's elements, each a word of its own; else it is one value.
+// array's elements, each a word of its own. Otherwise there is one value.
 bool ShellReader::expansion(std::vector<std::string>* values) {
   starred_ = false;
   const bool many = expand(values);
@@ -243,9 +243,9 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
     index = static_cast<std::size_t>(number);
     rest.erase(0, close + 1);
   }
-  const std::string op = rest.substr(0, rest.starts_with(':') ? 2 : 1);
-  const char kind = op.empty() ? '-' : op.back();  // of ":-" and "-"
-  if (is_set && kind != '+') {
+  const std::string op = rest.substr(0, rest.starts_with(':') ? 2 : 1);  // ":-" of ":-2"
+  const char kind = op.empty() ? '-' : op.back();                        // of ":-" and "-"
+  if (is_set && kind != '+') {                                           // the variable's own value
     if ((rest == ",," || rest == "^^") && !all && index < known->words.size()) {
       values->push_back(known->words[index]);
       for (char& c : values->back())
@@ -263,7 +263,7 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
     return false;
   }
   const bool takes_default = !is_set && !op.empty() && (kind == '-' || kind == '=');
-  if (takes_default || (is_set && kind == '+')) {
+  if (takes_default || (is_set && kind == '+')) {  // the text behind the operator
     ShellReader inner(rest.substr(op.size()) + "\n", path_);
     inner.script_.variables = script_.variables;
     inner.depth_ = depth_ + 1;

@@ -159,13 +159,15 @@ class ShellReader {
   void single_quoted(WordFields* fields);
   void double_quoted(WordFields* fields);
   std::string bracketed(char open, char close);
+  // The next five return true for "${A[@]}" and its like, whose values are a word each; false:
+  // there is one value.
   bool expansion(std::vector<std::string>* values);
   bool expand(std::vector<std::string>* values);
-  std::optional<std::string> substituted(const std::string& inside);
-  std::string with_defaults(const std::string& text);
   bool arguments(char sign, std::vector<std::string>* values);
   bool braces(const std::string& inside, std::vector<std::string>* values);
   static bool keep(const std::string& inside, std::vector<std::string>* values);
+  std::optional<std::string> substituted(const std::string& inside);
+  std::string with_defaults(const std::string& text);
 
   std::string text_, path_;
   std::size_t at_ = 0;        // index of the next character in text_
