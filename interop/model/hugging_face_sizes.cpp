@@ -426,7 +426,8 @@ class HfReader {
   }
 
   // Splits each of LongCat's layers in two. Each half has attention and an MLP; the first has
-  // experts beside its MLP. Some experts compute nothing: a token takes fewer real ones.
+  // experts beside its MLP. Some experts compute nothing, and so does that share of
+  // a token's top_k.
   void split_layers() {
     const Whole idle = fields_->whole({"zero_expert_num"}).value_or(0);
     const Whole real_top_k =

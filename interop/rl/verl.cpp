@@ -145,7 +145,7 @@ class VerlPlan {
     // If none does, settings that only Megatron-LM has tell the engine.
     if (name.empty())
       name = settings_->has_any("actor_rollout_ref.actor.megatron.tensor") ? "megatron" : "fsdp";
-    if (name == "dp") name = "fsdp";
+    if (name == "dp") name = "fsdp";  // of "dp_actor"
     // The engine megatron_lite has these settings, and is refused.
     if (settings_->has_any("actor_rollout_ref.actor.engine."))
       from = name = "actor_rollout_ref.actor.engine.tp";

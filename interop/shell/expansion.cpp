@@ -240,12 +240,13 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
   std::size_t index = 0;
   if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 8) {
     const long long number = digits_of(rest.substr(1, close - 1));
-    index = static_cast<std::size_t>(number);
+    index = static_cast<std::size_t>(number);  // -1, where it is none, is behind all words
     rest.erase(0, close + 1);
   }
-  const std::string op = rest.substr(0, rest.starts_with(':') ? 2 : 1);  // ":-" of ":-2"
-  const char kind = op.empty() ? '-' : op.back();                        // of ":-" and "-"
-  if (is_set && kind != '+') {                                           // the variable's own value
+  const std::string op = rest.substr(0, rest.starts_with(':') ? 2 : 1);
+  const char kind = op.empty() ? '-' : op.back();  // '-' of ":-" and of "-"
+  // The variable's own value.
+  if (is_set && kind != '+') {
     if ((rest == ",," || rest == "^^") && !all && index < known->words.size()) {
       values->push_back(known->words[index]);
       for (char& c : values->back())
@@ -263,7 +264,8 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
     return false;
   }
   const bool takes_default = !is_set && !op.empty() && (kind == '-' || kind == '=');
-  if (takes_default || (is_set && kind == '+')) {  // the text behind the operator
+  // The text behind the operator.
+  if (takes_default || (is_set && kind == '+')) {
     ShellReader inner(rest.substr(op.size()) + "\n", path_);
     inner.script_.variables = script_.variables;
     inner.depth_ = depth_ + 1;
