@@ -61,7 +61,8 @@ class MegatronPlan {
   void set_sizes() {
     for (const SizeRow& row : kSizes) {
       const auto value = args_->whole(row.name, 1);
-      if (value && *value != row.default_value)
+      // A stated default says something where an earlier file states another value.
+      if (value && (*value != row.default_value || before_.has(row.key)))
         plan_->set(row.key, *value, args_->spelled(row.name));
     }
     tp_ = args_->whole("tensor_model_parallel_size", 1).value_or(1);

@@ -234,6 +234,13 @@ TEST_CASE("a default goes over nothing, two stated values are an error with both
         "model.layers=...");
   CHECK(refusal_of({{"config.json", grouped}, {"run.sh", other}},
                    {{"model.layers", KeyValue(std::int64_t{12})}}) == "read");
+  // A size of 1 is Megatron-LM's default, but the second file states it.
+  const auto sizes = [](const char* cp) {
+    return script(std::string("--tensor-model-parallel-size 2 --context-parallel-size ") + cp);
+  };
+  CHECK(refusal_of({{"config.json", grouped}, {"run.sh", sizes("2")}, {"b.sh", sizes("1")}}) ==
+        "b.sh:1: found parallel.cp = 1, but run.sh:1 has 2: leave one out, or give --set "
+        "parallel.cp=...");
 }
 
 TEST_CASE("NeMo 1's words are read as what they mean, and go over no config.json") {
