@@ -52,6 +52,8 @@ Status find_plan(const std::vector<std::string>& among, const std::function<bool
 }
 
 // Returns the plan's tokens a second (stage-level time) for each node, spares counted; 0: no plan.
+// The number of spares depends on the GPUs that the job leaves idle on each node, which
+// working_nodes() counts.
 double tokens_rate_of(const SizeCase& c, const SizedJob& job) {
   if (!job.plan) return 0;
   const int spares = spare_nodes(c.inputs, working_nodes(c, job.nodes, job.gpus));
@@ -75,12 +77,16 @@ Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_i
                           const std::function<bool()>& stop) {
   const SizeCase& c = cases[case_index];
   const int node_gpus = c.node_gpus();
-  const bool uses_whole_nodes = step.gpus == step.nodes * node_gpus;
-  std::vector<int> used_gpus = {node_gpus};  // of each node: the numbers to try
-  if (uses_whole_nodes && power_of_two_down(node_gpus) < node_gpus)
-    used_gpus.push_back(power_of_two_down(node_gpus));
-  if (!uses_whole_nodes && step.nodes > 1 && step.gpus % step.nodes == 0)
+  // The numbers of GPUs of each node to try, for nodes of 72:
+  //   all of 2 nodes' 144: 72, and the largest power of two below, 64
+  //   128 of them: an equal share of each, 64
+  //   127 of them, or a part of a single node: 72, so that the last node has GPUs without work
+  std::vector<int> used_gpus = {node_gpus};
+  if (step.gpus == step.nodes * node_gpus) {
+    if (power_of_two_down(node_gpus) < node_gpus) used_gpus.push_back(power_of_two_down(node_gpus));
+  } else if (step.nodes > 1 && step.gpus % step.nodes == 0) {
     used_gpus = {step.gpus / step.nodes};
+  }
   SizedJob best;
   for (const int used : used_gpus) {
     SizedJob job{.job = c.job, .offer = c.offer, .of = case_index, .nodes = step.nodes};
@@ -90,6 +96,7 @@ Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_i
     if (used != node_gpus)
       job.scenario.cluster.spec = with_node_of(job.scenario.cluster.spec, used);
     const int stated = job.batch();
+    // A batch near the stated one that can be cut over more of the GPUs, if there is one.
     const int even = even_batch(stated, job.gpus, c.inputs.batch_tolerance);
     for (const int batch : even == stated ? std::vector{stated} : std::vector{stated, even}) {
       job.scenario.job.plan.global_batch = batch;

@@ -19,8 +19,8 @@ struct SizeStep {
 };
 
 // Returns the job with its fastest plan, or with the reason why there is none. Tries to use all
-// GPUs of a node, and the largest power of two of them; the stated batch, and that of even_batch().
-// The plan with the most tokens a second for each node, spares counted, wins.
+// GPUs of a node, and the largest power of two of them; the stated batch, and even_batch(), one
+// near it. The plan with the most tokens a second for each node, spares counted, wins.
 Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_index,
                           const SizeStep& step, const std::vector<std::string>& among,
                           const std::function<bool()>& stop);

@@ -64,8 +64,11 @@ struct LeafTier {
   double pod_oversubscription = 1;
 };
 
+// Returns the fabric's leaves, which are the spec's. If a leaf of the spec has more cables than a
+// switch has ports, it is a pod, and these are the leaves inside all pods.
 LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
   const Fabric& fabric = spec.fabric;
+  // Returns the fewest leaves for so many NICs, with at most half of the ports down.
   const auto packed = [&](std::int64_t nics) {
     const std::int64_t leaves = divided_up(nics, most_down(ports, 1));
     return LeafTier{.leaves = leaves, .down = divided_up(nics, leaves)};
@@ -75,13 +78,14 @@ LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
   const bool rails = fabric.kind == Fabric::RailOptimised;
   const std::int64_t groups = divided_up(nodes, fabric.nodes_per_leaf);
   const std::int64_t group_nodes = std::min<std::int64_t>(nodes, fabric.nodes_per_leaf);
+  // A leaf has all NICs of its nodes; in a rail-optimised fabric, one NIC of each.
   const std::int64_t down = group_nodes * (rails ? 1 : spec.nics_per_node);
   if (down + cables_up(down, fabric.oversubscription) <= ports)
     return {.leaves = groups * (rails ? spec.nics_per_node : 1),
             .down = down,
             .oversubscription = fabric.oversubscription};
   LeafTier pod = packed(group_nodes * spec.nics_per_node);
-  if (groups == 1) return pod;
+  if (groups == 1) return pod;  // nothing is above it, so its leaves are all there is
   pod.leaves *= groups;
   pod.pods = groups;
   pod.pod_oversubscription = fabric.oversubscription;
@@ -108,13 +112,15 @@ std::optional<NetworkBill> bill_with(const SwitchModel& model, const ClusterSpec
       return bill;
     }
   }
-  // Each spine of a pod has cores of its own, which join it with the same spine of all other pods.
+  // Three tiers. A spine has a cable to each leaf of its pod. So unless the spec's leaves are the
+  // pods, a pod has at most as many leaves as a spine has ports down.
   const std::int64_t spine_down = most_down(model.ports, tier.pod_oversubscription);
   const std::int64_t pods = tier.pods > 0 ? tier.pods : divided_up(tier.leaves, spine_down);
   const std::int64_t pod_leaves = divided_up(tier.leaves, pods);
   const auto spines =
       tier_above(pod_leaves, tier.down, tier.oversubscription, model.ports, spine_down);
   if (!spines) return std::nullopt;
+  // The first spines of all pods have cores of their own, the second spines others, and so on.
   const auto cores = tier_above(pods, pod_leaves * spines->cables_up / spines->switches,
                                 tier.pod_oversubscription, model.ports, model.ports);
   if (!cores) return std::nullopt;

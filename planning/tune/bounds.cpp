@@ -194,7 +194,7 @@ Nanoseconds StageLevel::data_ns(const Layout& layout, const OrderedPlan& plan, i
   RankGroups groups = groups_.of_data(layout, kind, {rank});
   groups.stride = layout.tp;
   groups.size = layout.dp * layout.cp;
-  groups.zero3 = plan.gathers_each_microbatch();
+  groups.gathers_each_microbatch = plan.gathers_each_microbatch();
   // Bytes are rounded in each unit (layers, embedding, head): one byte less for each gives a bound.
   const double least = bytes - base_.job.model.layers - 2;
   return groups.size == 1 || least <= 0 ? 0 : groups_.alone_ns(groups, static_cast<Bytes>(least));

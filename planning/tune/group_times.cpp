@@ -92,8 +92,8 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
   return *choices;
 }
 
-// Lists the groups that the description stands for, on the cluster's GPUs, and returns the costs of
-// their communication, by algorithm.
+// Lists the groups that the description stands for, on the cluster's GPUs. Returns the ways of
+// their communication at its costs in training: an entry for each group, or one if all are alike.
 std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
   std::vector<std::vector<DeviceId>> instances;
   const int span = groups.size * groups.stride;
@@ -106,7 +106,7 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
                                           block * groups.block_stride]);
     }
   }
-  Plan plan = base_.job.plan;
+  Plan plan = base_.job.plan;  // changed in what comm_costs() reads
   write_named({.precision = groups.precision, .dispatcher = groups.dispatcher}, &plan);
   if (groups.group_kind == GroupKind::Tensor) plan.tp = groups.size;
   if (groups.group_kind == GroupKind::Expert) {
@@ -116,8 +116,10 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
     plan.expert_tp = groups.stride;
     plan.expert_nodes = static_cast<int>(nodes.size());
   }
-  plan.zero = groups.zero3 ? 3 : 0;
-  plan.pp = 1;  // the profile slows ZeRO 3's gathers only without a pipeline
+  // Plan::gathers_each_microbatch() holds for ZeRO 3 with one stage. It chooses between the
+  // profile's slowdowns of data-parallel groups, zero3_stretch and data_stretch.
+  plan.zero = groups.gathers_each_microbatch ? 3 : 0;
+  plan.pp = 1;
   const CommCost cost =
       comm_costs(base_.job.model, plan, base_.costs.profile,
                  site_.cluster.spec())[static_cast<std::size_t>(groups.group_kind)];

@@ -26,7 +26,7 @@ struct RankGroups {
   int begin = 0, block = 1;
   int size = 1, stride = 1;
   int blocks = 1, block_stride = 0;
-  bool zero3 = false;
+  bool gathers_each_microbatch = false;                   // as in Plan, with ZeRO 3
   int dispatcher = kAsScenario, precision = kAsScenario;  // as in Layout, for groups of experts
 
   auto operator<=>(const RankGroups&) const = default;

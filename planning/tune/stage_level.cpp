@@ -265,7 +265,7 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const Plan& plan,
   std::vector<int> stages;
   for (const Rank member : members) stages.push_back(index(member));
   RankGroups groups = groups_.of_data(layout, kind, stages);
-  groups.zero3 = plan.gathers_each_microbatch();
+  groups.gathers_each_microbatch = plan.gathers_each_microbatch();
   place_in_block(layout, plan, lowered.slots[body], op.slot, &groups);
   return groups_.alone_ns(groups, op.bytes);
 }
