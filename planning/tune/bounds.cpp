@@ -62,9 +62,10 @@ Nanoseconds waits_bound(const OrderTraits& order, const StageRanks& stages, int 
     last = std::max(last, stages.edge_before(s));
     passing += stages.passes_through(s) ? microbatches : 0;
   }
-  // Nothing waits for a rank's last transfer.
+  // After each action the rank waits for its transfer, but for the last one.
   if (order.exchanges == BatchedP2p::EachAction) return all - last;
-  // A forward and a backward exchange at the same time: the rank waits for at least one of them.
+  // Otherwise transfers go in pairs. A microbatch on a stage between two ranks makes its rank wait
+  // for at least one of the two edges.
   if (passing == 0) return 0;
   return (passing - 1) * std::min(stages.edge(rank - 1, rank), stages.edge(rank, rank + 1));
 }
@@ -134,10 +135,10 @@ Nanoseconds StageLevel::cut_bound(std::span<const Layout> micro_batches) {
     const Layout& layout = micro_batches[i];
     plan.micro_batch = layout.micro_batch;
     MicroBatch next{layout.micro_batch, rounded_counts(base_.job.model, plan)};
-    const auto takes_less = [&](const MicroBatch& larger) {
+    const auto rules_out_next = [&](const MicroBatch& larger) {
       return larger.work.mean_rank >= least && larger.takes_no_longer_than_parts(next);
     };
-    if (std::ranges::any_of(measured, takes_less)) continue;
+    if (std::ranges::any_of(measured, rules_out_next)) continue;
     next.work = least_exposed_work(layout);
     if (next.work.iteration() == INT64_MAX) continue;
     least = std::min(least, next.work.iteration());
@@ -180,6 +181,7 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
     ends.push_back(start + work);
     last = std::max(last, start + work + tail);
   }
+  // The first stage's backward is the last of all, as it waits for those of the stages behind it.
   Nanoseconds& end_of_first_stage = ends[placed.rank_of.front()];
   if (whole_backwards) end_of_first_stage = std::max(end_of_first_stage, last);
   return ends;
@@ -257,6 +259,8 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     lanes = std::max(lanes, reductions_ns + plan.gathers() * one_gather);
     Nanoseconds end = ends[rank];
     if (!sharing.grad_reduce) end += reductions_ns;
+    // If reductions overlap, that of the stage with the rank's last pass still follows: it may be
+    // the smallest one.
     if (sharing.grad_reduce && layout.pp > 1) end += reduce_ns(rank, smallest_stage);
     if (gathers_often && !sharing.param_gather) end += plan.gathers() * one_gather;
     reduced = std::max(reduced, end);

@@ -25,7 +25,7 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
   for (const LayoutKey& key : layout_keys()) {
     if (key.write != nullptr) key.write(layout, &plan);
   }
-  plan.recompute_layers = -1;
+  plan.recompute_layers = -1;  // all
   plan.offload_layers = 0;
   plan.layers_per_stage.clear();
   plan.mtp_before_loss = false;

@@ -156,7 +156,8 @@ bool overlaps_experts(Base b, Tried t) {
   const bool recomputes_experts =
       plan.recompute == Recompute::Full ||
       (plan.recompute == Recompute::Selective && plan.recompute_modules.moe);
-  return !b.job.expert_overlap || (t.layout.vpp == 1 && t.layout.pp > 1) || plan.ep == 1 ||
+  const bool does_nothing = plan.ep == 1 || (t.layout.vpp == 1 && t.layout.pp > 1);
+  return !b.job.expert_overlap || does_nothing ||
          (!recomputes_experts && plan.dispatcher != Dispatcher::AllGather &&
           plan.precision != "fp32" && b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model));
 }

@@ -38,6 +38,7 @@ std::string precision_word(int value) { return std::string(kPrecisions[value]); 
 std::string fp8_recipe_word(int value) { return kFp8Recipes[value]; }
 std::string dispatcher_word(int value) { return kDispatchers[value]; }
 
+// Returns 0, 1, ..., count - 1.
 Ints up_to(int count) {
   Ints all(count);
   std::iota(all.begin(), all.end(), 0);
@@ -56,13 +57,13 @@ Ints precisions(const Scenario& base, const Layout&) {
 }
 
 bool is_fp8(const Scenario& base, const Layout& layout) {
-  return layout.precision < 0 ? base.job.plan.precision == "fp8"
-                              : layout.precision == precision_of("fp8");
+  return layout.precision == kAsScenario ? base.job.plan.precision == "fp8"
+                                         : layout.precision == precision_of("fp8");
 }
 
 // Writes the precision, and resets settings that exist only with another one.
 void write_precision(const Layout& layout, Plan* plan) {
-  if (layout.precision >= 0) plan->precision = precision_word(layout.precision);
+  if (layout.precision != kAsScenario) plan->precision = precision_word(layout.precision);
   if (plan->precision != "fp8") {
     plan->fp8_recipe = Fp8Recipe::Delayed;
     plan->amax_reduction = AmaxReduction::All;
@@ -71,18 +72,19 @@ void write_precision(const Layout& layout, Plan* plan) {
 }
 
 void write_fp8_recipe(const Layout& layout, Plan* plan) {
-  if (layout.fp8_recipe < 0) return;
+  if (layout.fp8_recipe == kAsScenario) return;
   plan->fp8_recipe = static_cast<Fp8Recipe>(layout.fp8_recipe);
   if (plan->fp8_recipe != Fp8Recipe::Delayed) plan->amax_reduction = AmaxReduction::All;
   if (plan->fp8_recipe == Fp8Recipe::Rowwise) plan->fp8_param_gather = false;
 }
 
 void write_dispatcher(const Layout& layout, Plan* plan) {
-  if (layout.dispatcher >= 0) plan->dispatcher = static_cast<Dispatcher>(layout.dispatcher);
+  if (layout.dispatcher != kAsScenario)
+    plan->dispatcher = static_cast<Dispatcher>(layout.dispatcher);
 }
 
 void write_modules(const Layout& layout, Plan* plan) {
-  if (layout.recompute_modules < 0) return;
+  if (layout.recompute_modules == kAsScenario) return;
   for (int i = 0; i < kModules; ++i)
     plan->recompute_modules.*kRecomputeModules[i].place = (layout.recompute_modules >> i & 1) != 0;
 }
@@ -129,6 +131,8 @@ const LayoutKey kLayoutKeys[] = {
      [](S s, L) { return s.job.model.is_moe(); }, PLAN_MEMBER(ep)},
     {"parallel.vpp", number_word,
      [](S s, L l) {
+       // Up to a layer on each stage. Embedding and head count as layers, as they may have a stage
+       // of their own.
        Ints all(std::max(1, (s.job.model.layers + 2) / l.pp));
        std::iota(all.begin(), all.end(), 1);
        return all;
@@ -149,7 +153,7 @@ const LayoutKey kLayoutKeys[] = {
     {"train.recompute_modules", modules_word,
      [](S, L) {
        Ints some = up_to(1 << kModules);
-       some.erase(some.begin());
+       some.erase(some.begin());  // 0: no module
        return some;
      },
      [](S, L l) { return l.recompute == Recompute::Selective; }, LAYOUT_MEMBER(recompute_modules),

@@ -59,9 +59,10 @@ class BestPlans {
 // A part of the space that is still open. It is named by indices into the lists of cuts, of the
 // cut's layouts, of the layout's playings and of the playing's sharings; those not chosen are -1.
 struct Branch {
-  // How far the branch is opened. A layout gets four bounds one after another, from the quickest to
-  // compute to the tightest (stage_level.h).
-  enum Depth : std::uint8_t { Cut, LeastExposed, Exposed, Uncontended, Work, Played, Plan };
+  // What the branch is: a cut, a layout with the bound of that name, a playing, a plan. A layout
+  // gets its four bounds one after another, from the quickest to compute to the tightest
+  // (stage_level.h).
+  enum Depth : std::uint8_t { Cut, LeastExposed, Exposed, Uncontended, Work, Playing, Plan };
 
   Nanoseconds bound = 0;
   Depth depth = Cut;
@@ -285,7 +286,7 @@ class BranchAndBound {
     const std::vector<Playing> kept = playings(layout, *level);
     if (branch.depth == Branch::Work) return playings_of_layout(branch, kept, level);
     const Playing& playing = kept[branch.playing];
-    if (branch.depth == Branch::Played) return play_order(branch, playing, level);
+    if (branch.depth == Branch::Playing) return play_order(branch, playing, level);
     const Candidate candidate{layout, playing, sharings(layout, playing)[branch.sharing]};
     const Result<Order> order = level->order_of(candidate);
     CHECK(order.ok());  // play_order() has played it
@@ -339,7 +340,7 @@ class BranchAndBound {
       for (const Sharing& sharing : all)
         least = std::min(least, level->data_bound({layout, playing, sharing}, ends));
       const auto index = static_cast<std::int16_t>(expansion.branches.size());
-      expansion.branches.push_back({least, Branch::Played, branch.cut, branch.layout, index,
+      expansion.branches.push_back({least, Branch::Playing, branch.cut, branch.layout, index,
                                     /*sharing=*/-1, static_cast<std::int32_t>(all.size())});
     }
     return expansion;

@@ -51,7 +51,8 @@ std::string_view word_of_zero(std::string_view key) {
   return key == "parallel.zero_hpz" ? "none" : "";
 }
 
-bool is_whole(const std::string& value) {
+// Whether the value is a number from 1 to 9,999,999.
+bool is_count(const std::string& value) {
   return !value.empty() && value.size() < 8 && value.front() != '0' &&
          std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
@@ -70,7 +71,7 @@ Status check_value(const std::string& key, const std::string& value,
   const std::vector<std::string> words = words_of(key, orders);
   if (words.empty()) {
     const std::string_view zero = word_of_zero(key);
-    if (is_whole(value) || (!zero.empty() && value == zero)) return Done{};
+    if (is_count(value) || (!zero.empty() && value == zero)) return Done{};
     return refused(fmt::format("{}a whole number of at least 1",
                                zero.empty() ? "" : fmt::format("{} or ", zero)));
   }
@@ -99,7 +100,8 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
       .ok();
 }
 
-// Whether the model's state can be cut over the numbers of GPUs in `sharing`.
+// Whether the model's state can be cut over the numbers of GPUs in `sharing`. If neither is set,
+// any ZeRO stage can. plan_of() leaves a zero_hpz out if it does not go with the rest.
 bool can_cut_state(const Scenario& base, const Candidate& candidate) {
   const Sharing& sharing = candidate.sharing;
   const Plan plan = plan_of(base, candidate);
@@ -121,6 +123,7 @@ std::vector<std::string> keys_set_by(const Candidate& candidate) {
 
 }  // namespace
 
+// plan_settings() leaves out keys that stay as in the scenario: here none does.
 std::vector<std::string> Space::keys() {
   const Layout layout{.expert_tp = 1,
                       .precision = precision_of("fp8"),
@@ -351,6 +354,7 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
       for (const bool gather : {false, true}) {
         if (!grad_reduce[reduce ? 1 : 0] || !param_gather[gather ? 1 : 0]) continue;
         Sharing sharing{cut.zero, reduce, gather, cut.hsdp_shard, cut.zero_hpz};
+        // Where it has no effect it is true, its default.
         sharing.align_param_gather = aligns || !gather;
         if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
           found.push_back(sharing);

@@ -159,7 +159,8 @@ class Space {
                 const std::function<bool(const Layout&)>& visit) const;
   Counted counted(const Scenario& base) const;
   Space without(const std::function<bool(const Restriction&)>& is_left_out) const;
-  // Returns the framework's rules that leave no plan, where any of them alone does; else nothing.
+  // Returns those of the framework's rules that alone leave no plan: without that one there are
+  // some.
   std::vector<std::string_view> rules_that_empty(const Scenario& base) const;
   // Whether the candidate keeps the framework's rules about this part of it (FrameworkRule::Part).
   bool runs(const Scenario& base, const Candidate& candidate, int part) const;

@@ -31,7 +31,7 @@ struct UnitTimes {
 
 Pass pass_of(const std::vector<UnitTimes>& steps) {
   PassBuilder pass;
-  for (const auto& [unit, duration_ns] : steps) pass.compute(-1, duration_ns, unit);
+  for (const auto& [unit, duration_ns] : steps) pass.compute(/*kernel=*/-1, duration_ns, unit);
   return pass.take();
 }
 
@@ -57,10 +57,11 @@ void place_in_block(const Layout& layout, const Plan& plan, const Slots& slots, 
     groups->stride = cut;
     groups->size = layout.block() / cut;
   }
-  if (slot == slots.secondary) {
+  if (slot == slots.secondary) {  // ZeRO's hpZ
     groups->stride = layout.tp;
     groups->size = plan.zero_hpz;
   }
+  // The norm of gradients is summed over the tensor ranks of all stages.
   if (slot == slots.norm) groups->size = layout.tp;
 }
 
@@ -112,7 +113,7 @@ double StageLevel::state_floor(Layout cut) const {
     double all_ranks = 0;
     for (int rank = 0; rank < cut.pp; ++rank) {
       const LiveActivations::Entry none[] = {{static_cast<Stage>(rank), 0}};
-      const MemoryUse use = memory.of_rank(none, 0);
+      const MemoryUse use = memory.of_rank(none, /*outputs=*/0);
       all_ranks += use.weights + use.gradients + use.optimizer + use.communication;
     }
     least = std::min(least, all_ranks / cut.pp);
@@ -249,6 +250,7 @@ void StageLevel::price(const Candidate& candidate, OneReplica* lowered) {
   }
 }
 
+// The program has one rank for each pipeline rank, so its communicators' members are these.
 Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const Plan& plan,
                                  const OneReplica& lowered, int body, const Op& op) {
   const Layout& layout = candidate.layout;

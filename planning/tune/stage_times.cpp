@@ -78,7 +78,8 @@ static bool takes_sms(const Pass& pass, const StepSpans& times) {
 // communication without sequence parallelism. With it, tensor communication may overlap with
 // kernels, as context communication always may.
 Nanoseconds StageLevel::exposed_length(const Pass& pass, const Layout& layout) {
-  // Otherwise the layouts that share these times may lie differently on the nodes.
+  // Communication counts only if all groups lie alike on the nodes. If they do not, its time may
+  // differ among the layouts that share these times.
   const bool groups_alike = first_gpus_standing_for_all(layout) > 0;
   const StepSpans times = step_times(pass, [&](const Step& step) -> Nanoseconds {
     const bool exposed =

@@ -229,7 +229,8 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
     }
   }
   if (scenarios.empty()) return;
-  std::vector<Result<RunResult>> results = play_in_time(base, scenarios, -1, is_late, options);
+  std::vector<Result<RunResult>> results =
+      play_in_time(base, scenarios, /*files_of=*/-1, is_late, options);
   std::vector<Finalist> refined_plans;
   std::size_t next = 0;
   for (Refined& plan : tuned->refined) {
