@@ -310,7 +310,7 @@ Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>&
 }
 
 // Whether multi-token prediction can be on the stage before the one with the loss, as Megatron-LM
-// allows in a pipeline.
+// allows in a pipeline. Three stages may have no layer: those of embedding, prediction and loss.
 bool may_predict_before_loss(const JobSettings& job) {
   return job.model.mtp_layers > 0 && job.plan.pp > 1 && job.plan.stages() <= job.model.layers + 3;
 }

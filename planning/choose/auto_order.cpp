@@ -43,7 +43,7 @@ struct PlayedValue {
   }
 };
 
-// Returns the scenario with `vpp` stages (Megatron-LM's model vpps) on a rank.
+// Returns the scenario with `vpp` stages (Megatron-LM's model chunks) on a rank.
 Scenario with_vpp(Scenario scenario, int vpp) {
   scenario.job.plan.vpp = vpp;
   scenario.job.order.vpp = vpp;
@@ -98,7 +98,7 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
     double limit = std::numeric_limits<double>::infinity();
     for (const std::size_t stage : stages) problem->bytes[stage] = {1, 1};
     if (memory) {
-      const MemoryUse held = memory->of_rank(no_microbatches, 0);
+      const MemoryUse held = memory->of_rank(no_microbatches, /*outputs=*/0);
       const DeviceSpec& device = scenario.cluster.spec.device;
       if (device.memory_bytes > 0)
         limit = usable_bytes(device, job.model, plan) - held.total() - device.gemm_workspace_bytes;
@@ -106,7 +106,8 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
       for (std::size_t i = 0; i < stages.size(); ++i) {
         std::vector<LiveActivations::Entry> one_microbatch = no_microbatches;
         one_microbatch[i].microbatches = 1;
-        const double bytes = memory->of_rank(one_microbatch, 0).activations - held.activations;
+        const double bytes =
+            memory->of_rank(one_microbatch, /*outputs=*/0).activations - held.activations;
         problem->bytes[stages[i]] = {bytes, bytes};
         bytes_of_all_stages += bytes;
       }
@@ -188,6 +189,7 @@ class OrderPlays {
     Scenario scenario = best_->scenario;
     OrderFinding& finding = scenario.job.found_order->finding;
     finding.iteration_s = best_->value.seconds;
+    // A named order that does not fit is no alternative to one that does.
     if (!named_ || (best_->value.fits && !named_->value.fits)) return scenario;
     finding.named = named_->scenario.job.found_order->finding.name;
     finding.named_vpp = named_->scenario.job.plan.vpp;

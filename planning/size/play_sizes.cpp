@@ -13,6 +13,7 @@ namespace {
 // Returns the scenario with the smallest batch of at least `batch` sequences that the plan can run.
 Scenario with_batch(Scenario scenario, double batch) {
   const Plan& plan = scenario.job.plan;
+  // Interleaved orders take whole rounds of pp microbatches.
   const int step = plan.micro_batch * plan.dp * (scenario.job.order.vpp > 1 ? plan.pp : 1);
   const int steps = std::max(1, static_cast<int>(std::ceil(batch / step)));
   scenario.job.plan.global_batch = steps * step;
@@ -81,8 +82,8 @@ ClusterSpec with_nics(ClusterSpec cluster, double factor) {
 Result<std::vector<RunResult>> play(const std::vector<Scenario>& scenarios, Engine engine,
                                     const SizeOptions& options) {
   std::vector<RunResult> results;
-  for (Result<RunResult>& result :
-       simulate_all(scenarios, engine, options.jobs, {}, 0, options.on_runs)) {
+  for (Result<RunResult>& result : simulate_all(scenarios, engine, options.jobs, /*files=*/{},
+                                                /*files_of=*/0, options.on_runs)) {
     if (!result.ok()) return result.error();
     results.push_back(std::move(*result));
   }

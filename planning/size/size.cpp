@@ -194,6 +194,7 @@ class Sizing {
   Offer offer_of(std::size_t first_case) const {
     const SizeCase& first = cases_[first_case];
     Offer offer{{first_case}, std::max(1, kMostGpus / first.node_gpus())};
+    // One more than the search tries stands for no limit.
     const int most = nodes_within(first.inputs, first.node_gpus(), offer.most_nodes + 1);
     if (most <= offer.most_nodes) offer.nodes_in_limits = working_nodes_within(first, most);
     if (first.inputs.gpus_max > 0) offer.most_nodes = offer.nodes_in_limits;
@@ -290,7 +291,8 @@ class Sizing {
         const std::size_t first = offer.cases.front();  // sizes are tried with this job first
         if (found.missing) {
           wanted.push_back(*found.missing);
-        } else if (const auto next = next_size(found.tried, 1, guess(first), offer.most_nodes)) {
+        } else if (const auto next =
+                       next_size(found.tried, /*days=*/1, guess(first), offer.most_nodes)) {
           wanted.push_back(on_whole_nodes(first, *next));
         }
       }
@@ -309,7 +311,7 @@ class Sizing {
   std::vector<int> sizes_to_compare(const Offer& offer) {
     std::set<int> sizes;
     std::optional<int> least;
-    if (has_deadline(offer)) least = least_in_time(bracket(offer).tried, 1);
+    if (has_deadline(offer)) least = least_in_time(bracket(offer).tried, /*days=*/1);
     if (least && *least <= offer.most_nodes) {
       sizes.insert(*least);
       // The size just above it is what to buy if more is needed than is predicted.

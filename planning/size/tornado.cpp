@@ -96,7 +96,7 @@ Remade remade(const std::vector<SizeCase>& cases, const SizeResult& result,
       const double predicted = job.result->iteration_s;
       times = factor < 1 ? 1 + (1 - factor) * (low / predicted - 1)
                          : 1 + (factor - 1) * (high / predicted - 1);
-      job.result->interval_s.reset();
+      job.result->interval_s.reset();  // this factor stands for the whole of its error
     }
     job.economics = economics_of(changed[job.of], job, times);
   }

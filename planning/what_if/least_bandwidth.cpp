@@ -105,7 +105,8 @@ struct Trial {
 };
 
 // Proposes the next bandwidth by the secant: the b for which c b^p is 1, with the c and p that fit
-// the excess of `before` and `last`. Without `before`, p is -1.
+// the excess of `before` and `last`. Without `before`, p is -1. It counts as at most -0.1, as more
+// bandwidth has to lower the excess.
 double proposal(const Trial& last, const std::optional<Trial>& before) {
   double power = -1;
   if (before && before->excess > 0 && before->excess != last.excess)

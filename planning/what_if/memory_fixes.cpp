@@ -94,7 +94,7 @@ std::vector<Ladder> recompute_ladders(const Plan& plan) {
   }
   ladders.push_back({{"recompute", "recompute full", {"train.recompute=full"}}});
   if (plan.recompute_layers >= 0)
-    ladders.back().front().settings.push_back("train.recompute_layers=1000000");
+    ladders.back().front().settings.push_back("train.recompute_layers=1000000");  // all
   return ladders;
 }
 
@@ -270,8 +270,8 @@ std::vector<MemoryFix> memory_fixes(const Scenario& scenario, int jobs) {
   std::vector<TriedChange> fit = fitting_changes(pairs);
   if (fit.size() > kMostPairs) fit.erase(fit.begin() + kMostPairs, fit.end());
   if (auto fixes = fastest(scenario, fit, jobs); !fixes.empty()) return fixes;
-  // None can be played: suggests the change that spares the most. Single changes come first, so
-  // that no pair is suggested whose second change spares nothing.
+  // None can be played: suggests the change that spares the most of those that do not fit. Single
+  // changes come first, so that no pair is suggested whose second change spares nothing.
   std::vector<TriedChange> all = singles;
   all.insert(all.end(), pairs.begin(), pairs.end());
   std::erase_if(all, [](const TriedChange& tried) { return tried.verdict != Verdict::No; });
