@@ -1,6 +1,7 @@
 // Compiles in three stages, each of which calls the one before: to_prices() gives the cluster, the
 // plan and the priced work, to_order() adds the order, to_program() all else. Their Errors name
-// keys of the scenario only; the functions of the header add the file and line.
+// keys of the scenario only (or_of() adds some at the end); the functions of the header add the
+// file and line.
 #include "job/compile.h"
 
 #include <optional>

@@ -22,7 +22,8 @@ bool has_mixer(const Scenario& s) {
 struct ConditionalKey {
   const char* key;
   const char* condition;
-  bool (*holds)(const Scenario&);  // or the key has the value that means nothing
+  // Whether the condition holds. Also true if the key is set to what it is by default.
+  bool (*holds)(const Scenario&);
 };
 
 bool has_shared_experts(const Scenario& s) {
@@ -87,8 +88,8 @@ constexpr std::string_view kExpertKeys[] = {
     "moe_latent",      "expert_ffn_hidden", "shared_expert_ffn",  "expert_imbalance",
     "capacity_factor", "pad_to_capacity"};
 
-// Returns the tables of kinds that all have this key of a layer, as "model.kinds.moe", so that
-// [model]'s own has no effect; empty: some kind takes [model]'s.
+// If the table of every kind has this key of a layer, returns these tables, as "model.kinds.moe":
+// the key has no effect in [model]. Returns nothing if some kind takes [model]'s.
 std::vector<std::string> tables_instead(const Scenario& s, std::string_view word) {
   const bool is_expert_key = std::ranges::find(kExpertKeys, word) != std::end(kExpertKeys);
   std::vector<std::string> tables;

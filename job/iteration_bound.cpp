@@ -278,14 +278,15 @@ class JobFloors {
     const StageWork& work = work_.stages[s];
     const PassPrices& prices = prices_[body];
     const double slowdown = slowdown_of(scenario_.variability, s);
-    const auto timed = [&](const Pass& pass, double amax) {
-      return pass_floor(pass, prices, sharing_, slowdown, amax);
+    const auto timed = [&](const Pass& pass, double amax_ns) {
+      return pass_floor(pass, prices, sharing_, slowdown, amax_ns);
     };
-    const double amax = prices.least_of("amax");
-    const TimedPass whole = timed(work.backward, amax), input = timed(work.backward_input, amax),
-                    weight = timed(work.backward_weight, 0);
+    const double amax_ns = prices.least_of("amax");  // only weight gradients reduce no amax
+    const TimedPass whole = timed(work.backward, amax_ns),
+                    input = timed(work.backward_input, amax_ns),
+                    weight = timed(work.backward_weight, /*amax_ns=*/0);
     StageFloor stage;
-    stage.forward = timed(work.forward, amax).floor;
+    stage.forward = timed(work.forward, amax_ns).floor;
     stage.input = least_of(whole.floor, input.floor);
     stage.backward = std::min(whole.floor.lane(), input.floor.lane() + weight.floor.lane());
     if (job_.order.pp() > 1) stage.ready = data_ns(program_.bodies[body], /*gathers=*/true, s);
@@ -342,7 +343,7 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
   const auto activation_bytes = [&](int stage, int microbatches) {
     const auto in_chain = static_cast<Stage>(stage % (job.order.stages / job.order.chains));
     const LiveActivations::Entry live{in_chain, microbatches};
-    return memory.of_rank(std::span(&live, 1), 0).activations;
+    return memory.of_rank(std::span(&live, 1), /*outputs=*/0).activations;
   };
   std::vector<double> fixed(job.order.pp(), kMoreThanAnyFloor);  // the least of a rank's stages
   for (int s = 0; s < job.order.stages; ++s) {

@@ -18,6 +18,7 @@ namespace tandem {
 template <class Target>
 Status set_by(const BoundKey<Target>& bound, std::string_view name, const Setting& setting,
               Target* target) {
+  // If the value is wrong, set() returns what it expected.
   if (const auto expected = bound.set(setting.value, target)) return setting.error(name, *expected);
   return Done{};
 }

@@ -9,18 +9,14 @@
 
 namespace tandem {
 
-// Reads one of two forms:
+// Reads one of two forms. Errors name file, line and what was found.
 //
-// - a CSV file with the columns expert and tokens, and perhaps layer (counted from 0) and step.
-// Each
-//   step is one exchange. Without a layer, all layers are alike. Experts without a line get
-//   nothing.
-// - router_trace_rank0.jsonl of Megatron-LM (--moe-routing-trace-path). The files of all other
-// ranks
-//   beside it are read as well, as ranks of one expert-parallel group without a pipeline, and their
-//   tokens are added up for each microbatch. Records of multi-token prediction are left out.
+// A CSV file has the columns expert and tokens, and perhaps layer (counted from 0) and step. Each
+// step is one exchange. Without a layer, all layers are alike. Experts without a line get nothing.
 //
-// Errors name file, line and what was found.
+// Megatron-LM (--moe-routing-trace-path) writes router_trace_rank0.jsonl. The files of all other
+// ranks beside it are read as well, as ranks of one expert-parallel group without a pipeline, and
+// their tokens are added up for each microbatch. Records of multi-token prediction are left out.
 Result<Routing> read_routing(const std::string& path);
 
 // Returns the files that it reads: the traces of all ranks beside one of them; else `path` alone.

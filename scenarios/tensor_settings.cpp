@@ -181,7 +181,8 @@ TensorOverlap unasked_overlap(const Model& model, const Plan& plan,
   if (profile.bulk_gradients == 0 || plan.tp == 1 || !plan.sequence_parallel) return overlap;
   const bool has_mlp = !has_experts_alone(model);
   for (const GemmSms& row : kGemmSms) {
-    if (row.bulk_sms > 0 && (has_mlp || row.gemm < TensorGemm::Fc1Fprop))
+    const bool is_of_attention = row.gemm < TensorGemm::Fc1Fprop;
+    if (row.bulk_sms > 0 && (has_mlp || is_of_attention))
       overlap[static_cast<std::size_t>(row.gemm)] = {.method = TensorMethod::Bulk,
                                                      .userbuffers = false};
   }
@@ -191,7 +192,7 @@ TensorOverlap unasked_overlap(const Model& model, const Plan& plan,
 Result<TensorOverlap> tensor_overlap(const TensorSettings& settings, const Model& model,
                                      const std::string& folder) {
   TensorOverlap overlap = overlap_by(settings.method);
-  if (has_experts_alone(model))
+  if (has_experts_alone(model))  // without fc1 and fc2, which come last
     std::fill(overlap.begin() + static_cast<int>(TensorGemm::Fc1Fprop), overlap.end(),
               GemmOverlap{});
   if (!settings.file.empty()) {

@@ -147,7 +147,7 @@ PlayableIteration padded_to_longest(const Scenario& scenario, const Bin& batch,
                                     const SizeCost& cost) {
   const Plan& plan = scenario.job.plan;
   std::vector<ReplicaSizes> replicas(plan.dp);
-  PlayableIteration playable{1, scenario, {}, 0};
+  PlayableIteration playable{/*way=*/1, scenario, {}, 0};
   for (std::size_t first = 0; first < batch.size(); first += plan.micro_batch) {
     const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(first);
     const int longest = *std::max_element(begin, begin + plan.micro_batch);
@@ -192,7 +192,7 @@ Result<PlayableIteration> packed(const Scenario& scenario, const Bin& batch, int
   }
   study->least_bins += least;
   study->bins += microbatches * dp;
-  return PlayableIteration{2, with_sizes(scenario, limit, 1, microbatches),
+  return PlayableIteration{/*way=*/2, with_sizes(scenario, limit, 1, microbatches),
                            costliest_replica(replicas, cost),
                            static_cast<double>(tokens_of(batch))};
 }
@@ -210,7 +210,7 @@ Result<std::vector<PlayableIteration>> iterations_to_play(const Scenario& scenar
   const SizeCost padded_cost = microbatch_cost(scenario, site);
   const SizeCost packed_cost = microbatch_cost(whole, site);
   std::vector<PlayableIteration> all;
-  all.push_back({0,
+  all.push_back({/*way=*/0,
                  scenario,
                  {},
                  static_cast<double>(plan.global_batch) * scenario.job.model.seq,
@@ -233,7 +233,8 @@ void add(const PlayableIteration& playable, const RunResult& result, double shar
   const Scenario& scenario = playable.scenario;
   const Plan& plan = scenario.job.plan;
   const Training& training = *result.training;
-  way->fits = training.fits && (way->fits || way->iteration_s == 0);
+  const bool is_first = way->iteration_s == 0;
+  way->fits = training.fits && (is_first || way->fits);
   way->seq = scenario.job.model.seq;
   way->micro_batch = plan.micro_batch;
   way->microbatches += share * plan.microbatches();

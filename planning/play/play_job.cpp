@@ -210,7 +210,7 @@ Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine e
   if (progress) playing.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
   const Stopwatch stopwatch;
   if (engine == Engine::Ideal && !events) {
-    if (auto played = play_by_replica(job.program, playing, true, threads))
+    if (auto played = play_by_replica(job.program, playing, /*measured=*/true, threads))
       return MeasuredJob{
           std::move(job), std::move(options), std::move(played->trace), std::move(played->metrics),
           played->ops,    stopwatch.seconds()};

@@ -52,7 +52,7 @@ Result<RepeatedRun> play_program(const Scenario& scenario, const CompiledJob& jo
   if (!options.ok()) return scenario.placed(options.error());
   RepeatedRun run{scenario.variability.seed, 0, std::nullopt};
   if (engine == Engine::Ideal) {
-    if (const auto played = play_by_replica(program, *options, false)) {
+    if (const auto played = play_by_replica(program, *options, /*measured=*/false)) {
       run.iteration_s = to_seconds(played->iteration_ns);
       run.last = last_replica(scenario, job, played->latest);
       return run;
@@ -68,7 +68,7 @@ Result<RepeatedRun> play_program(const Scenario& scenario, const CompiledJob& jo
 // Program.
 Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& job, Engine engine) {
   if (!scenario.variability.stragglers.any())
-    return play_program(scenario, job, job.program, true, engine);
+    return play_program(scenario, job, job.program, /*folds=*/true, engine);
   Program slowed = job.program;
   const bool ranks_differ =
       slow_stragglers(scenario.variability, job.site.cluster, job.site.placement, &slowed);
@@ -140,7 +140,7 @@ Result<RunResult> simulate_repeated(const Scenario& scenario, Engine engine,
   Scenario median = scenario;
   median.variability.seed = runs[median_of(seconds)].seed;
   median.variability.repeats = 1;
-  ASSIGN_OR_RETURN(RunResult result, simulate(median, engine, files, false, jobs));
+  ASSIGN_OR_RETURN(RunResult result, simulate(median, engine, files, /*progress=*/false, jobs));
   result.repeats = Repeats{scenario.variability.repeats, scenario.variability.seed,
                            spread_of(seconds), std::move(runs)};
   if (!varies_by_seed(scenario))

@@ -34,8 +34,9 @@ namespace {
 // played in a process of its own, because SimGrid plays only one run in each.
 Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine engine) {
   if (!scenario.variability.slow_link.fails_for_good()) return std::optional<double>();
-  ASSIGN_OR_RETURN(const std::vector<double> seconds,
-                   iterations_s({with_all_links(scenario)}, engine, false, 1));
+  ASSIGN_OR_RETURN(
+      const std::vector<double> seconds,
+      iterations_s({with_all_links(scenario)}, engine, /*progress=*/false, /*jobs=*/1));
   return std::optional(seconds.front());
 }
 
@@ -178,7 +179,7 @@ Result<RunResult> measured_result(const Scenario& scenario, Engine engine,
   RETURN_IF_ERROR(add_confidence(scenario, &result));
   add_unfolded_warnings(scenario, job, played.options, &result);
   add_size_warnings(scenario, &result);
-  result.lower_bound = iteration_bound(scenario, job, engine != Engine::Ideal);
+  result.lower_bound = iteration_bound(scenario, job, /*links_are_shared=*/engine != Engine::Ideal);
   return result;
 }
 

@@ -105,7 +105,7 @@ Result<ResultRows> gather_rows(const Results& results, const std::vector<std::st
 }
 
 // Locks `path`, or one part. Tries for a second, as a process that was killed a moment ago may
-// still hold the lock.
+// still hold the lock. Gives up at once if the lock's file cannot be written (Error::BadInput).
 Result<FileLock> take_lock(const std::string& path, std::optional<int> part = std::nullopt) {
   constexpr int kTries = 20;
   constexpr useconds_t kPause_us = 50'000;
@@ -264,8 +264,9 @@ class Sweep {
   }
 
  private:
-  // Called by rank 0: tells the other ranks its status, as 0 or the kind of its Error. On an Error
-  // all ranks end, and only rank 0 reports it.
+  // Called by rank 0: tells the other ranks its status, as 0 or the kind of its Error. They give 0,
+  // and meet() returns the greatest number to all. On an Error all ranks end, and only rank 0
+  // reports it.
   static Status share_status(SharedCounter* counter, const Status& own_status) {
     ASSIGN_OR_RETURN(
         const std::int64_t status_of_rank_0,
