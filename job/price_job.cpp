@@ -235,6 +235,8 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
     all.push_back({seconds_alone(stage.forward, plan, alone),
                    seconds_alone(stage.backward_input, plan, alone),
                    seconds_alone(stage.backward_weight, plan, alone), transfer_s});
+  // The last edge carries several arrays both ways: forward from the stage before the last one, and
+  // back from the last one.
   if (plan.pp > 1 && chain.last_edge_arrays > 1) {
     all.back().transfer =
         to_seconds(alone.time_ns(GroupKind::Pipeline, CommKind::SendRecv,

@@ -373,7 +373,7 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
   for (const std::vector<int>& ranks : placements_of(job.plan)) {
     SearchProblem problem = problem_of(scenario, ranks, site);
     ASSIGN_OR_RETURN(problem.costs, measured_costs(job.order_trace, problem.costs));
-    // As simulated: an input gradient frees all of an activation.
+    // Named orders are held to what is simulated, where an input gradient frees all activations.
     SearchProblem as_simulated = problem;
     for (StageBytes& bytes : as_simulated.bytes) bytes.stash = 0;
     const std::vector<Order> named = named_orders_for(problem);
@@ -387,7 +387,7 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
   halve_searches(&searches, job);
   const std::vector<SearchedOrder> found = searches.front().search.orders(1);
   if (!found.empty() && found.front().makespan < best_named.makespan) best = found.front();
-  const bool is_named = best.order.ranks.empty();
+  const bool is_named = best.order.ranks.empty();  // the search found none that is faster
   if (is_named) best = best_named;
   if (best.order.ranks.empty())
     return Error::of({"schedule.order"},
@@ -424,7 +424,7 @@ Result<Scenario> with_order(const Scenario& scenario) {
   }
   if (!scenarios.empty()) RETURN_IF_ERROR(search(scenarios, &plays));
   if (scenario.job.layout == "auto" && !plays.played().empty()) {
-    // Find a layout for the best order, and then an order for that layout.
+    // Finds a layout for the best order, and then an order for that layout.
     Scenario best = plays.best_scenario();
     best.job.layout = "auto";
     ASSIGN_OR_RETURN(best, with_layout(best));

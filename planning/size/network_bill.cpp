@@ -49,7 +49,7 @@ std::optional<UpperTier> tier_above(std::int64_t below, std::int64_t down, doubl
                                     int ports, std::int64_t upper_ports) {
   const std::int64_t up = cables_up(down, oversubscription);
   for (std::int64_t n = divided_up(below * up, upper_ports); n <= up; ++n) {
-    const std::int64_t to_each = divided_up(up, n);
+    const std::int64_t to_each = divided_up(up, n);  // cables of a lower switch to each of n
     if (below * to_each <= upper_ports && down + n * to_each <= ports)
       return UpperTier{n, n * to_each};
   }

@@ -328,7 +328,7 @@ bool has_torch_microbatches(Base b, Tried t) {
   const auto* const row = std::ranges::find(kTorchOrders, t.playing.order, &TorchSchedule::order);
   const int count = t.layout.microbatches(b);
   if (row == std::end(kTorchOrders) || row->microbatches == TorchSchedule::Any) return true;
-  if (row->microbatches == TorchSchedule::Rounds)
+  if (row->microbatches == TorchSchedule::Rounds)  // count / pp of them, rounded down
     return count % std::max(1, count / t.layout.pp) == 0;
   return count >= (row->microbatches == TorchSchedule::Ranks ? t.layout.pp : t.layout.stages());
 }
