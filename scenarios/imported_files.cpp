@@ -264,7 +264,7 @@ Status ImportedFiles::complete(RunSettings* run) {
 
   if (model != nullptr) {
     Notes notes(model_files.key, is_model_key, own, imported);
-    notes.add(model->plan, nullptr);
+    notes.add(model->plan, /*before=*/nullptr);
     notes.append_to(&run->notes);
   }
   if (plan != nullptr) {

@@ -123,7 +123,7 @@ Result<Microbatches> add_trace(const std::string& path, CollectedTokens* collect
     const auto wrong = [&](const char* what) {
       return Error::at(fmt::format("{}:{}", path, line_number), what);
     };
-    const Record record = Record::parse(line, nullptr, false);
+    const Record record = Record::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!record.is_object()) return wrong("found no JSON object, expected a record of routing");
     if (const auto block = record.find("block"); block != record.end() && *block != "decoder")
       continue;

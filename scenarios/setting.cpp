@@ -217,7 +217,7 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
   const std::string found = scenario_path(path);
   ASSIGN_OR_RETURN(const std::string text, read_file(found, kExpected));
   if (text.empty()) return Error::at(found, fmt::format("is empty, expected {}", kExpected));
-  auto file = parse_scenario(text, found, true);
+  auto file = parse_scenario(text, found, /*is_file=*/true);
   if (!file.ok() && !found.ends_with(".toml") && import_files({found}).ok())
     return Error::at(found, fmt::format("found a file of another tool, expected {0}: tandem import "
                                         "{1} --cluster PRESET --gpus N -o job.toml writes one",

@@ -259,7 +259,7 @@ std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenari
   auto results = runs_in_own_processes(
       count, jobs,
       [&](int i) {
-        return simulate(scenarios[i], engine, i == files_of ? files : no_files, false,
+        return simulate(scenarios[i], engine, i == files_of ? files : no_files, /*progress=*/false,
                         count == 1 ? jobs : 1);
       },
       on_runs);

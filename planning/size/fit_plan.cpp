@@ -113,7 +113,7 @@ Result<SizedJob> with_plain_numerics(const SizedJob& job, const std::vector<std:
                                      const std::function<bool()>& stop) {
   SizedJob plain = job;
   plain.plan.reset();
-  RETURN_IF_ERROR(find_plan(space_of(job.scenario, false, among), stop, &plain));
+  RETURN_IF_ERROR(find_plan(space_of(job.scenario, /*any_numerics=*/false, among), stop, &plain));
   return plain;
 }
 

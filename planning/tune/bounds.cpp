@@ -216,7 +216,7 @@ std::vector<Nanoseconds> StageLevel::optimizer_ns(
     times[rank] =
         to_ns(iteration_overhead_s(plan, profile, base_.job.model.layers / double(plan.pp)));
     for (const int stage : ranks[rank]) {
-      const Kernel step = optimizer_kernel(plan, held[stage], 0, muon[stage], profile);
+      const Kernel step = optimizer_kernel(plan, held[stage], /*linear=*/0, muon[stage], profile);
       if (!step.empty()) times[rank] += kernel_ns(cost, step);
     }
   }

@@ -360,7 +360,7 @@ class BranchAndBound {
           known_fits.try_emplace({all[i].zero, all[i].hsdp_shard, all[i].zero_hpz});
       if (is_new) fits->second = level.fits(candidate, level.memory(candidate, order));
       if (fits->second)
-        plans.push_back({0, Branch::Plan, branch.cut, branch.layout, branch.playing,
+        plans.push_back({/*bound=*/0, Branch::Plan, branch.cut, branch.layout, branch.playing,
                          static_cast<std::int16_t>(i)});
     }
     return plans;

@@ -170,7 +170,8 @@ Space Space::only(const std::string& key, const std::vector<std::string>& values
 Space Space::run_by(const Framework& framework) const {
   Space narrow = *this;
   for (const AllowedValues& allowed : framework.values)
-    narrow.restrictions_.push_back({std::string(allowed.key), split(allowed.values, ","), true});
+    narrow.restrictions_.push_back(
+        {std::string(allowed.key), split(allowed.values, ","), /*by_framework=*/true});
   narrow.framework_ = &framework;
   return narrow;
 }

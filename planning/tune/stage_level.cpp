@@ -179,7 +179,7 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
 // as its gradients are reduced unit by unit.
 void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const {
   const auto cut = [&](Nanoseconds PassTimes::*time) {
-    std::vector<UnitTimes> units = {{0, parts.embedding.*time}};
+    std::vector<UnitTimes> units = {{/*unit=*/0, parts.embedding.*time}};
     for (int layer = 1; layer <= stage->layers; ++layer)
       units.push_back({layer, parts.layers[base_.job.model.kind_of(layer - 1)].*time});
     if (has_head) units.push_back({stage->layers + 1, parts.head.*time});

@@ -97,7 +97,8 @@ Program StageLevel::one_gpu(std::vector<Kernel> kernels) const {
   program.kernels = std::move(kernels);
   program.device = {base_.cluster.spec.device.sms, base_.cluster.spec.device.memory_bytes_per_s};
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind)
-    program.communicators.push_back({static_cast<GroupKind>(group_kind), false, {Rank{0}}});
+    program.communicators.push_back(
+        {static_cast<GroupKind>(group_kind), /*between_nodes=*/false, {Rank{0}}});
   return program;
 }
 

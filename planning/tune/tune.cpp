@@ -370,9 +370,9 @@ Searched search_plans(const Scenario& base, const Space& space, std::span<StageL
             .on_better = [&, of_rules](const Found& found) { options.on_better(found, of_rules); }};
   };
   Searched all;
-  all.by_rules = best_by_rules(base, space, levels, options_of(true));
+  all.by_rules = best_by_rules(base, space, levels, options_of(/*of_rules=*/true));
   const Space likely = space_of_likely_plans(space, base);
-  SearchOptions search_options = options_of(false);
+  SearchOptions search_options = options_of(/*of_rules=*/false);
   search_options.known = Search(base, likely, levels).best(search_options).best;
   search_options.on_bound = show_gap;
   Search full_search(base, space, levels);

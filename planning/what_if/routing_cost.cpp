@@ -40,8 +40,8 @@ Result<std::optional<RoutingCost>> routing_cost(const Scenario& scenario) {
       growth([](const Metrics& m) { return m.exposed_s[static_cast<int>(GroupKind::Expert)]; });
   const double both_s = compute_s + exposed_s;
   const double compute_share = both_s > 0 ? compute_s / both_s : 1;
-  return std::optional<RoutingCost>(
-      RoutingCost{false, longer_s / iteration_s, compute_share * longer_s / iteration_s});
+  return std::optional<RoutingCost>(RoutingCost{/*equal_loads=*/false, longer_s / iteration_s,
+                                                compute_share * longer_s / iteration_s});
 }
 
 }  // namespace tandem
