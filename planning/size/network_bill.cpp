@@ -64,8 +64,8 @@ struct LeafTier {
   double pod_oversubscription = 1;
 };
 
-// Returns the fabric's leaves, which are the spec's. If a leaf of the spec has more cables than a
-// switch has ports, it is a pod, and these are the leaves inside all pods.
+// Returns the fabric's leaves. If a leaf of the spec has more cables than a switch has ports, it is
+// a pod, and these are the leaves inside all pods.
 LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
   const Fabric& fabric = spec.fabric;
   // Returns the fewest leaves for so many NICs, with at most half of the ports down.

@@ -194,7 +194,7 @@ class Sizing {
   Offer offer_of(std::size_t first_case) const {
     const SizeCase& first = cases_[first_case];
     Offer offer{{first_case}, std::max(1, kMostGpus / first.node_gpus())};
-    // One more than the search tries stands for no limit.
+    // A number above the search's upper end stands for no limit.
     const int most = nodes_within(first.inputs, first.node_gpus(), offer.most_nodes + 1);
     if (most <= offer.most_nodes) offer.nodes_in_limits = working_nodes_within(first, most);
     if (first.inputs.gpus_max > 0) offer.most_nodes = offer.nodes_in_limits;

@@ -159,7 +159,7 @@ class Space {
                 const std::function<bool(const Layout&)>& visit) const;
   Counted counted(const Scenario& base) const;
   Space without(const std::function<bool(const Restriction&)>& is_left_out) const;
-  // Returns those of the framework's rules that alone leave no plan: without that one there are
+  // Returns each of the framework's rules that leaves no plan although all others together leave
   // some.
   std::vector<std::string_view> rules_that_empty(const Scenario& base) const;
   // Whether the candidate keeps the framework's rules about this part of it (FrameworkRule::Part).
