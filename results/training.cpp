@@ -17,10 +17,12 @@ double peak_bytes(const MemoryTimeline& memory) {
 MemoryPeak peak_of(const MemoryTimeline& memory, int pipeline_ranks, const Program& program,
                    const Trace& trace) {
   const MemoryTimeline::Step& peak = memory.peak();
+  // Where a forward and a backward trade layers, their one step ends with the backward.
+  const bool is_forward = peak.action->kind == ActionKind::Forward;
   return {memory.pipeline_rank,
           to_seconds(StepEnds(memory.pipeline_rank, pipeline_ranks, program, trace).of(peak)),
-          fmt::format("forward {} of stage {}", index(peak.action->microbatch),
-                      index(peak.action->stage))};
+          fmt::format("{} {} of stage {}", is_forward ? "forward" : "backward",
+                      index(peak.action->microbatch), index(peak.action->stage))};
 }
 
 }  // namespace

@@ -197,7 +197,8 @@ class Sizing {
     // A number above the search's upper end stands for no limit.
     const int most = nodes_within(first.inputs, first.node_gpus(), offer.most_nodes + 1);
     if (most <= offer.most_nodes) offer.nodes_in_limits = working_nodes_within(first, most);
-    if (first.inputs.gpus_max > 0) offer.most_nodes = offer.nodes_in_limits;
+    if (first.inputs.gpus_max > 0 && offer.nodes_in_limits > 0)
+      offer.most_nodes = offer.nodes_in_limits;
     return offer;
   }
 

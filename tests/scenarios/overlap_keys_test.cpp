@@ -186,3 +186,33 @@ TEST_CASE("what an order says of the plan: one embedding in a V, two copies in D
 
 }  // namespace
 }  // namespace tandem
+
+TEST_CASE("where a forward and a backward trade layers, the memory's peak ends with the backward") {
+  const std::string experts = R"([model]
+layers = 16
+hidden = 1024
+heads = 16
+seq = 1024
+vocab = 32000
+experts = 8
+top_k = 2
+pattern = "moe*4 + dense*12"
+[parallel]
+pp = 4
+vpp = 2
+dp = 8
+ep = 8
+global_batch = 128
+[schedule]
+order = "interleaved"
+[overlap]
+expert = true
+[cluster]
+preset = "dgx-h100"
+gpus = 32
+)";
+  const auto run = simulate(load(experts).front(), Engine::Ideal);
+  REQUIRE(run.ok());
+  // Rank 0 holds most when its second stage's first backward has traded layers with a forward.
+  CHECK(run->training->peak.action == "backward 0 of stage 4");
+}
