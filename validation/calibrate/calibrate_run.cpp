@@ -60,7 +60,7 @@ class RunFit {
     const OpDurations durations = durations_of(program, played.trace);
     ASSIGN_OR_RETURN(run_, profiled_run(program, durations, *evidence_.profile));
     measured_ = measured_classes(program, run_);
-    first_ = simulated_classes(program, durations, run_);
+    uncalibrated_ = simulated_classes(program, durations, run_);
     return Done{};
   }
 
@@ -75,7 +75,7 @@ class RunFit {
     return scenario;
   }
 
-  // Simulates the iteration by the engine that was asked.
+  // Returns the iteration of the engine that was asked: the ideal engine's, times their ratio.
   Result<double> iteration_s(std::span<const double> values) const {
     ASSIGN_OR_RETURN(const RunResult result, simulate(moved(values), Engine::Ideal));
     return result.iteration_s * evidence_.engine_ratio;
@@ -85,7 +85,8 @@ class RunFit {
     if (!evidence_.profile) return std::vector<ClassTime>();
     ASSIGN_OR_RETURN(const PlayedJob played, play_once(moved(values), Engine::Ideal));
     const OpDurations durations = durations_of(played.job.program, played.trace);
-    return class_times(measured_, first_, simulated_classes(played.job.program, durations, run_));
+    return class_times(measured_, uncalibrated_,
+                       simulated_classes(played.job.program, durations, run_));
   }
 
   // Gives log(simulated / measured) over its noise: of the classes, then of the iteration.
@@ -101,6 +102,8 @@ class RunFit {
     return found;
   }
 
+  // Returns the residuals' numerical derivatives: how much each grows if a constant moves by its
+  // spread.
   Result<Matrix> slopes(const std::vector<double>& values) const {
     ASSIGN_OR_RETURN(const std::vector<double> here, residuals(values));
     Matrix matrix(here.size());
@@ -115,7 +118,8 @@ class RunFit {
   }
 
   // Moves a measured iteration that no spread explains nearer to its simulation, where the fit
-  // begins. Returns whether it did.
+  // begins. Returns whether it did. The residual's variance is 1 for its noise, and the square of
+  // its slope for each constant, which may be off by one spread.
   Result<bool> bring_nearer() {
     if (evidence_.iteration_s <= 0) return false;
     const std::vector<double> start(constants_.size());
@@ -133,6 +137,7 @@ class RunFit {
     for (const RunConstant& each : constants_) {
       const double most = each.is_sum ? 10 * each.spread : std::log(kMostFactor);
       double least = -most;
+      // A sum lowers its key to 0 at most.
       if (each.is_sum) least = -value_of(scenario_.costs.profile, each.keys.front());
       all.push_back({.step = each.spread, .least = least, .most = most, .prior = 0});
     }
@@ -148,7 +153,7 @@ class RunFit {
   const RunEvidence& evidence_;
   std::vector<RunConstant> constants_;
   ProfiledRun run_;
-  ClassMap measured_, first_;
+  ClassMap measured_, uncalibrated_;
   double nearer_ = 0;  // added to the logarithm of simulated over measured iteration
 };
 
@@ -167,7 +172,8 @@ Result<LeastSquaresFit> least_squares(const RunFit& fit, bool ops) {
   return fit_least_squares(problem, std::move(done.values));
 }
 
-// Fits, drops the constants of which more than kLeftOpen stays open, and fits the others again.
+// Fits, drops the constants of which more than kLeftOpen stays open (sigma is a share of the
+// spread), and fits the others again.
 Result<LeastSquaresFit> fit_told(RunFit* fit, bool ops) {
   ASSIGN_OR_RETURN(LeastSquaresFit done, least_squares(*fit, ops));
   std::vector<RunConstant> told;
@@ -187,6 +193,9 @@ void take_constants(const RunFit& fit, const FrameworkProfile& before, const Lea
   for (std::size_t k = 0; k < done.values.size(); ++k) {
     const RunConstant& constant = fit.constants()[k];
     found->is_far |= std::abs(done.values[k]) > kMostSpreads * constant.spread;
+    // The last number is ToldConstant::sigma, a share of the value. A factor's logarithm is off by
+    // such a share. A sum is off by so many units: they are divided by the value, or by a tenth of
+    // the spread if the value is less.
     for (const char* key : constant.keys) {
       std::erase(found->left, key);
       const double after = value_of(found->profile, key);

@@ -76,6 +76,7 @@ Result<std::vector<double>> predicted_after(const FitData& data, const Rows& row
   return residuals;
 }
 
+// Returns up to kMostCalibrations runs of each site, picked in a shuffled order.
 std::vector<OneCalibration> calibrations_of(const std::vector<Site>& sites) {
   std::vector<OneCalibration> all;
   for (const Site& site : sites) {
@@ -90,6 +91,8 @@ std::vector<OneCalibration> calibrations_of(const std::vector<Site>& sites) {
 // Measured over predicted, as logarithms, of all of a family's calibrated predictions.
 using Logs = std::vector<double>;
 
+// Returns the 90 % interval of all families' logarithms but those of the family number `without`.
+// The number of families leaves out none.
 std::pair<double, double> bounds_of(const std::vector<Logs>& families, std::size_t without) {
   Logs all;
   for (std::size_t i = 0; i < families.size(); ++i) {
@@ -124,17 +127,18 @@ Result<CalibratedFamilies> check_families(const FitData& data, const Linearized&
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_at(data, own, left_out.values));
   ASSIGN_OR_RETURN(const std::vector<double> before, residuals(data, own, left_out.values));
   CalibratedFamilies found{.name = prefix};
-  std::vector<double> errors_before, errors_after, errors_fitted;
+  std::vector<double> by_left_out, by_calibrated, by_whole;  // residuals by each of three fits
   for (const Site& site : sites) {
     for (const std::size_t i : site) {
       ++found.runs;
-      errors_before.push_back(before[i]);
-      errors_fitted.push_back(around.residuals.at(own[i]));
+      by_left_out.push_back(before[i]);
+      by_whole.push_back(around.residuals.at(own[i]));
     }
   }
   const std::vector<OneCalibration> all = calibrations_of(sites);
   found.calibrations = static_cast<int>(all.size());
   int done = 0;
+  // Each calibration runs in a child process, which returns its residuals as JSON.
   const auto texts = fork_map(
       found.calibrations, data.jobs,
       [&](int i) -> Result<std::string> {
@@ -147,13 +151,13 @@ Result<CalibratedFamilies> check_families(const FitData& data, const Linearized&
     if (!texts[i].ok())
       return Error::at(data.cases[own[all[i].on]].place(), texts[i].error().text());
     for (const double r : nlohmann::json::parse(*texts[i]).get<std::vector<double>>()) {
-      errors_after.push_back(r);
+      by_calibrated.push_back(r);
       logs->push_back(-r);
     }
   }
-  found.before = mean_error(errors_before);
-  found.after = mean_error(errors_after);
-  found.fitted = mean_error(errors_fitted);
+  found.before = mean_error(by_left_out);
+  found.after = mean_error(by_calibrated);
+  found.fitted = mean_error(by_whole);
   return found;
 }
 

@@ -49,7 +49,8 @@ ClassMap classes_of(const Program& program, const ProfiledRun& run, double least
   return classes;
 }
 
-// Numbers the operations of each rank's slots, rank by rank.
+// Returns by rank and op: the op's number among its communicator's operations, by which
+// ProfiledRun::comm_ns and OpDurations::comm have their times.
 std::map<int, std::vector<std::uint32_t>> numbers_of(const Program& program,
                                                      const ProfiledRun& run) {
   std::map<int, std::vector<std::uint32_t>> numbers;

@@ -33,7 +33,7 @@ bool differs(double factor) { return std::abs(factor - 1) >= kLeastFactor; }
 
 // Multiplies each op of compute by factor(rank, op).
 template <class FactorOf>
-std::function<void(OpDurations*)> compute_times(const SharedFactors& factors,
+std::function<void(OpDurations*)> scale_compute(const SharedFactors& factors,
                                                 const FactorOf& factor) {
   return [factors, factor](OpDurations* durations) {
     const Program& program = factors->compared.program;
@@ -59,7 +59,7 @@ void add_kinds(const SharedFactors& factors, bool of_experts, Changes* changes) 
          factor.value > 1 ? "see tandem trace --top, or --costs for prices by shape; clocks and "
                             "power limits slow all kernels alike"
                           : "the simulation's prices are too high: tandem trace --costs",
-         compute_times(factors, [factors, compute_kind, of_experts, by = factor.value](
+         scale_compute(factors, [factors, compute_kind, of_experts, by = factor.value](
                                     int rank, const Op& op) {
            return op.kind == compute_kind && (!of_experts || factors->place_of(rank, op) >= 0) ? by
                                                                                                : 1;
@@ -92,7 +92,7 @@ void add_parts(const SharedFactors& factors, const Division& division, Changes* 
                            [](const auto& each) { return std::abs(each.second.value - 1); });
   const auto change = [&](std::string what, std::string evidence, const Factors& some) {
     const auto compute =
-        compute_times(factors, [some, number_of = division.number_of](int rank, const Op& op) {
+        scale_compute(factors, [some, number_of = division.number_of](int rank, const Op& op) {
           return factor_at(some, number_of(rank, op));
         });
     changes->push_back({std::move(what), std::move(evidence), division.advice,

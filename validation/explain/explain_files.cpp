@@ -81,6 +81,7 @@ Result<ExplainedFiles> profiles_explained(const std::vector<std::string>& files,
     return explained;
   }
   ASSIGN_OR_RETURN(explained.explanation, explain_passes(explained.comparison));
+  // The first note is that of compare_files() on which passes are compared.
   std::vector<std::string>& notes = explained.explanation.notes;
   notes.insert(notes.begin() + 1, "Compared part by part: nothing was played again.");
   return explained;

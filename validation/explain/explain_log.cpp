@@ -173,9 +173,10 @@ std::optional<Drift> drift_of(const std::vector<LogIteration>& iterations, doubl
   const double first = median_seconds({iterations.begin(), iterations.begin() + third});
   const double last = median_seconds({iterations.end() - third, iterations.end()});
   if (!(std::abs(last - first) > kDrift * usual)) return std::nullopt;
-  // The thirds' middles are 2/3 of the run apart, and the run begins 1/6 of it before the first: a
-  // line through both begins a quarter of their difference before the first. A step does not, so
-  // that the run begins no faster or slower than some iteration was.
+  // The drift is a line through the middles of both thirds. They are 2/3 of the run apart, and the
+  // run begins 1/6 of it before the first middle: a quarter of the thirds' difference below the
+  // first. Where the times rather make a step, this would be beyond any of them: clamp() prevents
+  // that.
   const auto [least, most] = std::minmax_element(
       iterations.begin(), iterations.end(),
       [](const LogIteration& a, const LogIteration& b) { return a.seconds < b.seconds; });

@@ -24,7 +24,8 @@ struct StepKernels {
   Intervals active;  // while any of them runs
   Intervals copies;
   Nanoseconds first_ns = -1, last_ns = -1;
-  // Numbers of annotations, for passes that have no microbatch.
+  // For passes whose annotations name no microbatch, the annotation's number among those of its
+  // phase and stage, which counts as the microbatch.
   std::map<PassKey, std::map<std::int32_t, int>> numbers;
   // Kernels of forwards and backwards on a rank without annotations of them.
   std::vector<std::pair<PassPhase, Nanospan>> unnamed;
@@ -80,7 +81,8 @@ void add_runs(StepKernels* step) {
   }
 }
 
-// Adds a kernel of compute to the pass of its annotation, if it has one.
+// Adds a kernel of compute to the pass of its annotation, if that names a whole pass ("PP:1F3") and
+// not a part of one ("mlp(B)").
 void add_annotated(const ProfileRank& rank, const ProfileKernel& kernel, StepKernels* step) {
   if (kernel.action < 0) return;
   const ProfileAction& action = rank.actions[kernel.action];
@@ -122,8 +124,9 @@ std::map<int, StepKernels> kernels_by_step(const ProfileRank& rank, bool annotat
   return steps;
 }
 
-// Lists a rank's ops by pass, in the order of the body. `by_order`: the n-th pass of a phase and
-// stage counts as that of microbatch n.
+// Lists a rank's ops by pass, in the order of the body. Keys are like the profile's: without
+// `with_stage` their stage is -1; if `by_order`, the n-th pass of a phase and stage has microbatch
+// n.
 std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, bool with_stage, bool by_order) {
   std::map<PassKey, OpNumbers> passes;
   std::map<std::pair<PassPhase, int>, std::map<std::pair<int, int>, int>> numbers;
@@ -241,12 +244,14 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
     step.ops.resize(body.ops.size());
     for (const auto& [key, ops] : passes) {
       auto at = kernels.passes.find(key);
+      // Where weight gradients are passes of their own, a profile's "backward" is the input's.
       if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
         at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
       if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, &step.ops);
     }
     for (const auto& [key, ops] : comms) {
       auto at = kernels.comms.find(key);
+      // Kernels whose ranks the profile does not tell are there with an empty text.
       if (at == kernels.comms.end()) at = kernels.comms.find({key.first, ""});
       if (at == kernels.comms.end() || at->second.size() != ops.size()) continue;
       for (std::size_t i = 0; i < ops.size(); ++i) {

@@ -59,6 +59,7 @@ OpDurations durations_of(const Program& program, const Trace& trace) {
         durations.compute[rank][i] = ns;
         continue;
       }
+      // The communicator's first rank gives its times.
       std::vector<Nanoseconds>& comm = durations.comm[row.communicators[op.slot]];
       if (comm.size() <= numbers[i]) comm.push_back(ns);
     }
@@ -69,7 +70,7 @@ OpDurations durations_of(const Program& program, const Trace& trace) {
 Replay replay(const Program& program, const OpDurations& durations) {
   const RankFolding folding = unfold(program);
   GivenDurations ends{durations, std::vector<std::uint32_t>(program.communicators.size())};
-  Replayer<GivenDurations> replayer(program, folding, true, &ends);
+  Replayer<GivenDurations> replayer(program, folding, /*numbered=*/true, &ends);
   replayer.run();
   CHECK(replayer.have_all_ended());
   return replayer.take();

@@ -25,7 +25,9 @@ struct RankSteps {
 };
 
 // When steps begin and end on all ranks together. The last of several steps does not count, as the
-// end of the profile may cut it off: its begin is the end of the step before it.
+// end of the profile may cut it off: its begin is the end of the step before it. A step begins with
+// its first kernel on any rank; a single one already with its annotation, and it ends with its last
+// kernel.
 struct StepTimes {
   std::vector<double> begin_ns;  // of each step that counts, then the end of the last one
   std::vector<double> last_ns;   // the end of the last kernel of each step that counts
@@ -68,7 +70,7 @@ Nanoseconds begin_of(const RankSteps& rank, const StepTimes& times, std::size_t 
 
 // Refuses a rank without annotations of passes if the turns from forward to backward in a step are
 // not as many as the Program's forwards: forwards without a backward between them cannot be told
-// apart.
+// apart. The last of several steps, which may be cut off, is not checked.
 Status check_forwards(const Program& program, const RankSteps& rank) {
   std::set<std::pair<int, int>> expected;
   for (const Op& op : program.body_of(Rank{rank.profile->rank}).ops) {
@@ -87,6 +89,7 @@ Status check_forwards(const Program& program, const RankSteps& rank) {
   return Done{};
 }
 
+// Adds a step's delays to the rank's means over `steps`: equal delays of several steps are one.
 void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run) {
   for (const Delay& delay : of_step) {
     const auto same = [&](const Delay& other) {
@@ -141,23 +144,25 @@ RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& time
 }
 
 // Leaves out waits in communication with ranks that the profile lacks. Since these waits are not
-// known, each operation takes as long as the shortest of the rank's equal ones.
-void leave_out_waits(const Body& body, const std::vector<bool>& is_whole, RankOfRun* run) {
+// known, each operation takes as long as the shortest of the rank's equal ones. `knows_waits`: by
+// slot, whether the profile has all members or tells waits.
+void leave_out_waits(const Body& body, const std::vector<bool>& knows_waits, RankOfRun* run) {
   std::map<std::tuple<int, OpKind, Bytes>, double> shortest;
   const auto key = [&](const Op& op) { return std::tuple(op.slot, op.kind, op.bytes); };
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
-    if (op.slot < 0 || is_whole[op.slot] || run->busy_ns[i] < 0) continue;
+    if (op.slot < 0 || knows_waits[op.slot] || run->busy_ns[i] < 0) continue;
     const auto at = shortest.try_emplace(key(op), run->busy_ns[i]).first;
     at->second = std::min(at->second, run->busy_ns[i]);
   }
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
-    if (op.slot >= 0 && !is_whole[op.slot] && run->busy_ns[i] >= 0)
+    if (op.slot >= 0 && !knows_waits[op.slot] && run->busy_ns[i] >= 0)
       run->busy_ns[i] = shortest.at(key(op));
   }
 }
 
+// Returns ProfiledRun::comm_ns: medians over the members; -1: none tells the operation.
 std::vector<std::vector<double>> comm_of(const Program& program, const OpDurations& base,
                                          const std::vector<RankOfRun>& ranks) {
   std::vector<std::vector<std::vector<double>>> told(base.comm.size());
@@ -262,15 +267,15 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
     run.ranks.push_back(mean_of(body, rank, times));
     for (const std::vector<StepDelays>& step : delays)
       add_delays(step[r].delays, static_cast<double>(times.steps()), &run.ranks.back());
-    std::vector<bool> is_whole;
+    std::vector<bool> knows_waits;
     for (const std::int32_t c : row.communicators) {
-      is_whole.push_back(rank.profile->tells_waits ||
-                         std::ranges::all_of(program.communicators[c].members, [&](Rank member) {
-                           return on_first_clock.contains(index(member));
-                         }));
+      knows_waits.push_back(rank.profile->tells_waits ||
+                            std::ranges::all_of(program.communicators[c].members, [&](Rank member) {
+                              return on_first_clock.contains(index(member));
+                            }));
     }
-    run.waits_for_unseen |= std::ranges::find(is_whole, false) != is_whole.end();
-    leave_out_waits(body, is_whole, &run.ranks.back());
+    run.waits_for_unseen |= std::ranges::find(knows_waits, false) != knows_waits.end();
+    leave_out_waits(body, knows_waits, &run.ranks.back());
   }
   if (!tells_compute(program, run))
     return Error::at(profile.ranks.front().path,
