@@ -41,7 +41,7 @@ constexpr const char* kFreshFile = "{file}";  // an argument: a file that is not
 std::vector<Case> cases(const std::string& source) {
   const std::string pp64 = source + "/bench/pp64.toml",
                     sc21 = source + "/scenarios/megatron-sc21.toml";
-  const std::string none = "report.least_bandwidth=false";
+  const std::string no_least_bandwidth = "report.least_bandwidth=false";
   return {
       {"1F1B, PP 64, m 512, ideal",
        {"simulate", pp64, "--engine", "ideal", "--json"},
@@ -76,21 +76,21 @@ std::vector<Case> cases(const std::string& source) {
        0,
        0},
       {"1T, 3072 GPUs, simgrid, folded",
-       {"simulate", sc21, "--only", "1T, selene", "--set", none, "--json"},
+       {"simulate", sc21, "--only", "1T, selene", "--set", no_least_bandwidth, "--json"},
        5,
        0,
        0.6,
        0},
       {"1T, all 3072 ranks, 5 % jitter, simgrid",
-       {"simulate", sc21, "--only", "1T, selene", "--set", none, "--set", "variability.jitter=0.05",
-        "--json"},
+       {"simulate", sc21, "--only", "1T, selene", "--set", no_least_bandwidth, "--set",
+        "variability.jitter=0.05", "--json"},
        1,
        0,
        42,
        2000},
       {"the same, Jean-Zay-style links",
-       {"simulate", sc21, "--only", "1T, Jean", "--set", none, "--set", "variability.jitter=0.05",
-        "--json"},
+       {"simulate", sc21, "--only", "1T, Jean", "--set", no_least_bandwidth, "--set",
+        "variability.jitter=0.05", "--json"},
        1,
        0,
        22,

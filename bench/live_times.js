@@ -2,6 +2,8 @@
 // control's change to the figures and to the last picture, medians of nine.
 "use strict";
 
+// The page counts its answers in report.live.answered. When it has also asked which values of the
+// controls to offer, and so rests, it sets report.live.offered to that count.
 see(async () => {
   const settle = async (count) => {
     while ((report.live.answered || 0) < count || report.live.busy) await pause(1);

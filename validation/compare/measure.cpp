@@ -92,6 +92,7 @@ Result<std::string> launch_of(const Scenario& scenario, int ranks) {
                        fmt::format("validate.launch: found '{}', expected {{preset}}, "
                                    "{{placement}}, {{ranks}} or {{folder}}",
                                    words.substr(at)));
+    // The folder of a file in the current folder is empty.
     const std::string value = known->second.empty() ? "." : known->second;
     words.replace(at, known->first.size(), value);
     at += value.size();

@@ -190,8 +190,10 @@ PhasesByStage phases_of(const ComparedSide& side, const PhaseDetail& detail) {
       if (merged) phase = PassPhase::Backward;
       PhaseSums& sum = sums[{phase, detail.stages ? total.stage : -1}];
       sum.seconds += split.multiplicity * to_seconds(total.time_ns);
+      // A rank counts once, also where several of its totals are one here.
       if (counted.insert({phase, detail.stages ? total.stage : -1}).second)
         sum.ranks += split.multiplicity;
+      // Medians of input and weight gradients do not add up to one of the whole backward.
       if (total.passes > 0 && !merged) sum.passes.push_back(to_seconds(total.median_ns));
     }
   }

@@ -15,7 +15,8 @@
 namespace tandem {
 namespace {
 
-// Returns the iteration over the baseline's, if there is one.
+// Returns the iteration over the baseline's, if there is one. The baseline takes the run's seconds
+// and those that the run saves.
 std::optional<double> ratio(const RunResult& result) {
   if (!result.saving) return std::nullopt;
   return result.iteration_s / (result.iteration_s + result.saving->seconds);

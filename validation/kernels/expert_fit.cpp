@@ -29,6 +29,8 @@ Kernel kernel_of_experts(const FrameworkProfile& profile, const TimedExperts& ti
   double bytes = profile.pass_share * (timed.gated ? kGatedInnerPasses : kInnerPasses) *
                      kSixteenBits * copies * timed.ffn +
                  kSixteenBits * (kCopyPasses * copies + kTokenPasses * timed.tokens) * timed.hidden;
+  // Casts read the tokens' side of both products in 16 bits and write it in the precision. The cost
+  // model divides bytes by memory_efficiency; for casts, cast_efficiency takes its place.
   if (is_quantized(timed.precision))
     bytes += (kSixteenBits + bytes_of(timed.precision)) * copies * (timed.hidden + timed.ffn) *
              profile.memory_efficiency / timed.cast_efficiency;
@@ -110,6 +112,7 @@ double experts_s(const FrameworkProfile& profile, const TimedExperts& timed, dou
 
 const std::vector<FittedConstant<FrameworkProfile>>& expert_constants() {
   using Profile = FrameworkProfile;
+  // The numbers: the key's unit, then start, step, least and most in that unit.
   static const std::vector<FittedConstant<Profile>> kConstants = {
       {"grouped_launch_us", [](Profile& p) -> double& { return p.grouped_launch_s; }, 1e-6, 20, 5,
        0, 100},

@@ -95,7 +95,7 @@ std::vector<double> exchange_residuals(const ClusterSpec& spec,
     const ExchangeKernel kernel = deepep_kernel(spec.device, one.sms, one.copy_bytes);
     const CommCost cost{.overhead_s = kernel.launch_s,
                         .limit_bytes_per_s = kernel.bytes_per_s,
-                        .posts_at_once = true};
+                        .posts_at_once = true};  // no latency for each peer
     const Bytes bytes = std::llround(one.copies * one.copy_bytes);
     all.push_back(
         std::log(to_seconds(duration_ns(at_training_cost(ways, GroupKind::Expert, cost), bytes)) /
@@ -270,8 +270,9 @@ Result<TimedExchanges> read_exchanges(const std::string& path) {
     if (gpus < 2 || gpus > spec->gpus_per_node || top_k > experts || !(us > 0))
       return table.error(row, "expected 2 GPUs or more of one node, top_k experts and a time");
     const double number_bytes = op == "dispatch" ? kFp8CopyBytes : bytes_of(kPrecision);
-    all[preset].push_back({gpus, sms, tokens * places_of_token(experts, top_k, gpus),
-                           number_bytes * hidden, us * 1e-6});
+    // A token goes once to each GPU that has one or more of its top_k experts.
+    const double copies = tokens * places_of_token(experts, top_k, gpus);
+    all[preset].push_back({gpus, sms, copies, number_bytes * hidden, us * 1e-6});
   }
   if (all.empty()) return no_rows(path);
   return all;

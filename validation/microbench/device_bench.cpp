@@ -391,6 +391,7 @@ void gather(const DeviceBench& bench, const Trace& trace, const RankTrace& rank,
   std::map<std::int32_t, std::vector<std::pair<Nanoseconds, Nanoseconds>>> beside;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const bool slows = bench.rows[ops[i].microbatch].what == CostKind::Slowdown;
+    // A barrier, unlike the block's communication, has one part.
     if (slows && !is_compute(ops[i].kind) && ops[i].parts > 1)
       beside[ops[i].microbatch].emplace_back(events[i].start_ns, events[i].end_ns);
   }

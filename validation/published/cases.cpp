@@ -18,7 +18,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kMost = 1'000'000'000;
+constexpr int kMost = 1'000'000'000;  // of any whole number in a cases file
 constexpr std::int64_t kMostStages = 1'000'000;
 
 // Columns of a cases file, by type. `key` is the scenario's key that takes the cell's value as it
@@ -123,7 +123,8 @@ Result<int> whole_cell(const CsvTable& table, int row, const char* column, int l
 
 // Adds a row's "KEY=VALUE" to `sets`. An Error, for other text or an unknown key, names the row.
 Status add_set(const std::string& text, const CsvTable& table, int row, Sets* sets) {
-  auto set = parse_set(text, table.error(row, "").place.source);
+  const std::string place = table.error(row, "").place.source;  // "file:line"
+  auto set = parse_set(text, place);
   if (!set.ok()) return table.error(row, set.error().message);
   if (!is_scenario_key(set->first))
     return table.error(row, fmt::format("found the key '{}', expected a scenario's", set->first));
@@ -177,9 +178,9 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path, 
   }
   for (const WholeColumn& column : kWholes) {
     if (table.text(row, column.name).empty() && !(whole && column.required)) continue;
-    const bool is_zero = column.field == &Case::zero_stage;
+    const bool is_stage = column.field == &Case::zero_stage;
     ASSIGN_OR_RETURN(run.*column.field,
-                     whole_cell(table, row, column.name, is_zero ? 0 : 1, is_zero ? 3 : kMost));
+                     whole_cell(table, row, column.name, is_stage ? 0 : 1, is_stage ? 3 : kMost));
   }
   for (const FlagColumn& column : kFlags) {
     if (table.text(row, column.name).empty()) continue;
@@ -245,15 +246,11 @@ std::string reason_of(const Case& run, const Error& error) {
 
 CaseRow row_of(const Case& run, const Result<RunResult>& result) {
   if (!result.ok()) return {run, std::nullopt, reason_of(run, result.error())};
-  Prediction prediction{result->iteration_s,
-                        result->compute_s,
-                        result->bubble_fraction * result->iteration_s,
-                        0,
-                        result->interval_s,
-                        result->calibrated,
-                        0,
-                        std::nullopt,
-                        0};
+  Prediction prediction{.predicted_s = result->iteration_s,
+                        .compute_s = result->compute_s,
+                        .bubble_s = result->bubble_fraction * result->iteration_s,
+                        .interval_s = result->interval_s,
+                        .calibrated = result->calibrated};
   for (const double seconds : result->exposed_s) prediction.exposed_s += seconds;
   if (const auto& training = result->training) {
     prediction.memory_bytes = training->memory.total;

@@ -48,6 +48,7 @@ HalfByRow halves_of(const FitData& data) {
   const auto stratum = [&](std::size_t row) {
     return data.cases[row].family + ' ' + data.scenarios[row].costs.profile.name;
   };
+  // By stratum and configuration's hash, the half. The order of the hashes is the shuffled one.
   std::map<std::string, std::map<std::uint64_t, bool>> strata;
   for (std::size_t row = 0; row < data.cases.size(); ++row)
     strata[stratum(row)][fnv1a(configuration(data.cases[row]))] = false;
@@ -223,6 +224,7 @@ Result<ByRow> halves_left_out(const Refits& refits, const HalfByRow& half_of) {
 // Names what a row is left out with: its family, its GPU or its precision.
 using NameOf = std::function<std::string(int row)>;
 
+// Returns the errors, by both fits, of the rows that `keep` picks and that were left out.
 template <class Keep>
 LeftOut left_out(const std::string& name, const ByRow& seen, const ByRow& unseen,
                  const Keep& keep) {
@@ -282,7 +284,7 @@ Status kinds_left_out(const FitData& data, const Refits& refits, const ByRow& se
     ASSIGN_OR_RETURN(const ByRow found, refits.without(is_its));
     if (found.empty()) continue;
     checks->kinds.push_back(left_out(trait, seen, found, is_its));
-    if (trait == "experts")
+    if (trait == "experts")  // a kind of model; all other traits are kinds of parallelism
       add_unmeasured("model", values_of(found), checks);
     else
       std::ranges::copy(values_of(found), std::back_inserter(of_parallelism));

@@ -48,7 +48,8 @@ const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
   return found == plan.weights.end() ? nullptr : &*found;
 }
 
-// Returns the device's member of a key that can be fitted; nullptr: there is none.
+// Returns the device's member of a key that can be fitted: "training_clock", or
+// "fp8_training_clock" where fp8 has GEMMs of its own. nullptr: there is none.
 double* device_constant(const std::string& key, DeviceSpec* device) {
   if (key == "training_clock") return &device->training_clock;
   constexpr std::string_view kClock = "_training_clock";
@@ -389,7 +390,7 @@ Result<PublishedFit> fitted(const FitData& data, const Rows& rows, const LeastSq
   ASSIGN_OR_RETURN(LeastSquaresFit found, fit_least_squares(problem, std::move(start), on_step));
   PublishedFit best{std::move(found.values), std::move(found.sigma), found.cost};
   for (std::size_t k = 0; k < best.sigma.size(); ++k) {
-    best.sigma[k] *= data.plan.constants[k].sigma;
+    best.sigma[k] *= data.plan.constants[k].sigma;  // from steps to the key's unit
     auto& families = best.information.emplace_back();
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (const double own = found.information[i][k]; own != 0)
