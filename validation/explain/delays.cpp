@@ -38,9 +38,9 @@ const Op* awaited(const Body& body, const MeasuredStep& step, std::uint32_t op, 
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
     const MeasuredOp& other = step.ops[i];
     if (is_compute(body.ops[i].kind) || !other.known()) continue;
-    if ((i < op || other.start_ns <= ready + near) && other.end_ns > ready + near &&
-        other.end_ns <= start && other.end_ns >= start - near)
-      return &body.ops[i];
+    const bool may_hold_up = i < op || other.start_ns <= ready + near;
+    const bool ends_in_gap = other.end_ns > ready + near && other.end_ns <= start;
+    if (may_hold_up && ends_in_gap && other.end_ns >= start - near) return &body.ops[i];
   }
   return nullptr;
 }
@@ -65,7 +65,7 @@ bool ends_with_others(const StepDelays& own, const Delay& delay,
   int waiting = 0;
   bool has_last = false, last_is_alike = false;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const auto op = starts[i].lower_bound(at - near);
+    const auto op = starts[i].lower_bound(at - near);  // the rank's op that starts at this instant
     if (op == starts[i].end() || op->first > at + near) continue;
     const bool waits = std::ranges::any_of(ranks[i].delays, [&](const Delay& other) {
       return other.op == op->second && other.is_before && other.ns > near;
