@@ -21,7 +21,7 @@ struct CalibratedFamilies {
   double after = 0;   // that fit calibrated on one other run of their family, GPU and software; the
                       // mean over up to 8 such runs in turn
   double fitted = 0;  // error of a fit to all runs
-  double inside = 0;  // share of them in the interval of the other families
+  double inside = 0;  // share of its calibrated predictions in the interval of other families'
 };
 
 struct CalibrationCheck {

@@ -74,6 +74,7 @@ std::vector<LogIteration> log_iterations(std::string_view text,
     if (const auto stated = mlperf_batch(line)) batch_ahead = stated;
     const auto figures = figures_in(line);
     if (!figures) continue;
+    // Once a log has told seconds, a line with a rate alone is no iteration of its own.
     has_seconds |= figures->seconds.has_value();
     next.seconds = 0;
     if (figures->seconds) {
@@ -86,7 +87,7 @@ std::vector<LogIteration> log_iterations(std::string_view text,
     if (!std::isfinite(next.seconds) || next.seconds <= 0) continue;
     next.batch = figures->batch ? figures->batch : batch_ahead;
     iterations.push_back(next);
-    next = {.gpus = next.gpus};
+    next = {.gpus = next.gpus};  // the world size holds for later iterations, too
   }
   return iterations;
 }

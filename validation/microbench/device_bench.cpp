@@ -188,10 +188,11 @@ class Builder {
       Communicator own = of.communicators[c];
       const std::vector<Rank> members = own.members;
       join(std::move(own), fmt::format("{} {}", cost_kind_name(cost_kind(comm.kind)), c));
-      for (const Rank member : members)
-        slots[{index(member), static_cast<std::int16_t>(
-                                  bench_.program.ranks[index(member)].communicators.size() - 1)}] =
-            member == members.front();
+      for (const Rank member : members) {
+        // The slot of a communicator that just joined is the rank's last.
+        const std::size_t count = bench_.program.ranks[index(member)].communicators.size();
+        slots[{index(member), static_cast<std::int16_t>(count - 1)}] = member == members.front();
+      }
     }
     return slots;
   }
@@ -200,9 +201,10 @@ class Builder {
   void comm_block(const MeasuredGroups& comm, const Slots& slots, Bytes bytes) {
     CostRow row = row_of(comm, bytes);
     begin(std::move(row));
-    for (const auto& [at, first] : slots) {
+    for (const auto& [rank_and_slot, is_first] : slots) {
+      const auto [rank, slot] = rank_and_slot;
       for (int i = 0; i <= options_.repeats; ++i)
-        communicate(at.first, at.second, op_of(comm, bytes, first), i);
+        communicate(rank, slot, op_of(comm, bytes, is_first), i);
     }
   }
 
@@ -223,10 +225,10 @@ class Builder {
     const std::int32_t kernel = add_kernel(alone, gemm_ns);
     // Communication comes first, so that it is issued before the GEMMs that should run beside it.
     std::set<int> ranks;
-    for (const auto& [at, first] : slots) {
-      for (int i = 0; i < operations; ++i)
-        communicate(at.first, at.second, op_of(comm, bytes, first), 0);
-      ranks.insert(at.first);
+    for (const auto& [rank_and_slot, is_first] : slots) {
+      const auto [rank, slot] = rank_and_slot;
+      for (int i = 0; i < operations; ++i) communicate(rank, slot, op_of(comm, bytes, is_first), 0);
+      ranks.insert(rank);
     }
     for (const int rank : ranks) compute(rank, kernel, gemm_ns);
   }
@@ -245,10 +247,10 @@ class Builder {
     return row;
   }
 
-  static Op op_of(const MeasuredGroups& comm, Bytes bytes, bool first) {
+  static Op op_of(const MeasuredGroups& comm, Bytes bytes, bool is_first) {
     Op op;
     op.kind = comm.kind != CommKind::SendRecv ? op_kind(comm.kind)
-              : first                         ? OpKind::Send
+              : is_first                      ? OpKind::Send
                                               : OpKind::Recv;
     op.sms = static_cast<std::int16_t>(comm.sms);
     op.bytes = bytes;
