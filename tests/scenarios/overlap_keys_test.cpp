@@ -184,9 +184,6 @@ TEST_CASE("what an order says of the plan: one embedding in a V, two copies in D
   CHECK(plan("dualpipe").data_ranks() == 2 * 2);
 }
 
-}  // namespace
-}  // namespace tandem
-
 TEST_CASE("where a forward and a backward trade layers, the memory's peak ends with the backward") {
   const std::string experts = R"([model]
 layers = 16
@@ -216,3 +213,6 @@ gpus = 32
   // Rank 0 holds most when its second stage's first backward has traded layers with a forward.
   CHECK(run->training->peak.action == "backward 0 of stage 4");
 }
+
+}  // namespace
+}  // namespace tandem
