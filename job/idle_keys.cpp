@@ -38,6 +38,9 @@ bool has_text(const Scenario& s, const char* key, std::string_view text) {
 }
 
 constexpr ConditionalKey kConditionalKeys[] = {
+    {"model.kv_heads", "model.mixer = heads", has_mixer<Mixer::Heads>},
+    {"model.shared_kv", "model.mixer = heads", has_mixer<Mixer::Heads>},
+    {"model.attention_sinks", "model.mixer = heads", has_mixer<Mixer::Heads>},
     {"model.q_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
     {"model.kv_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
     {"model.qk_nope_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},

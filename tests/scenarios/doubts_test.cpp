@@ -83,6 +83,14 @@ TEST_CASE("a key that does nothing without another key is said to") {
            {"variability.slow_link_from_s=1", "variability.slow_link"}})
     CHECK(doubt_of({set}) == fmt::format("--set: {} has no effect without {}",
                                          set.substr(0, set.find('=')), condition));
+  const std::string latent = fmt::format(
+      "{}mixer = \"latent\"\nkv_lora_rank = 128\nqk_nope_head_dim = 64\nqk_rope_head_dim = 32\n"
+      "v_head_dim = 64\n[cluster]\npreset = \"selene\"\ngpus = 1\n[parallel]\nglobal_batch = 8\n",
+      kSmallModel);
+  CHECK(doubts_of(latent, {}).empty());
+  CHECK(
+      doubts_of(latent, {"model.kv_heads=4"}) ==
+      std::vector<std::string>{"--set: model.kv_heads has no effect without model.mixer = heads"});
   CHECK(doubts_of(kSmall, {"overlap.delay_wgrad=false", "train.fp8_param_gather=false"}).empty());
   CHECK(doubts_of(kSmall, {"train.recompute=selective", "train.recompute_modules=mlp"}).empty());
   CHECK(doubts_of(kSmall, {"schedule.order=auto", "schedule.budget=100"}).empty());
