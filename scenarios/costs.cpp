@@ -115,6 +115,7 @@ std::string words_of(const Evidence& evidence) {
   for (const std::string& trait : evidence.traits) {
     if (trait == "dense" && evidence.missing == Missing::Model) return " without experts";
     if (trait == "experts") words.push_back(trait);
+    if (trait == "delta") words.emplace_back("gated delta nets");
     if (trait == "ZeRO3") words.emplace_back("ZeRO 3");
     if (trait == "tensor" || trait == "pipeline" || trait == "context")
       words.push_back(trait + " parallelism");

@@ -22,6 +22,8 @@ constexpr double kLeastWidening = 1.5;
 
 using Traits = std::vector<std::string>;
 
+constexpr const char* kDeltaNets = "delta";
+
 bool has(const Traits& traits, const std::string& trait) {
   return std::ranges::find(traits, trait) != traits.end();
 }
@@ -69,9 +71,13 @@ Traits unmeasured(const std::vector<Traits>& measured, const Traits& traits) {
 
 KindOfRun kind_of_run(const std::string& gpu, const Model& model, const Plan& plan) {
   KindOfRun kind{gpu, plan.precision, {model.is_moe() ? "experts" : "dense"}};
+  const bool has_delta_nets = std::ranges::any_of(kinds_of(model), [](const LayersOfKind& layers) {
+    return layers.kind->mixer == Mixer::Linear;
+  });
   for (const auto& [is_there, trait] :
-       {std::pair{plan.tp > 1, "tensor"}, std::pair{plan.pp > 1, "pipeline"},
-        std::pair{plan.cp > 1, "context"}, std::pair{plan.zero == 3, "ZeRO3"}})
+       {std::pair{has_delta_nets, kDeltaNets}, std::pair{plan.tp > 1, "tensor"},
+        std::pair{plan.pp > 1, "pipeline"}, std::pair{plan.cp > 1, "context"},
+        std::pair{plan.zero == 3, "ZeRO3"}})
     if (is_there) kind.traits.emplace_back(trait);
   return kind;
 }
@@ -101,8 +107,9 @@ Result<Evidence> evidence_for(const FrameworkProfile& profile, const KindOfRun& 
   } else if (measured.empty()) {
     found.missing = Missing::Precision;
   } else if (found.traits = unmeasured(measured, kind.traits); !found.traits.empty()) {
+    const std::string& trait = found.traits.front();
     const bool is_kind_of_model =
-        found.traits.size() == 1 && found.traits.front() == kind.traits.front();
+        found.traits.size() == 1 && (trait == kind.traits.front() || trait == kDeltaNets);
     found.missing = is_kind_of_model ? Missing::Model : Missing::Parallelism;
   } else if (gpus > kMostTimesGpus * profile.measured_gpus) {
     found.missing = Missing::Size;

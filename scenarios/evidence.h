@@ -1,8 +1,8 @@
 // Evidence: whether runs like a predicted one were measured (it is calibrated), and the interval of
 // the prediction that follows.
 //
-// A job has traits: "dense" or "experts", and those of "tensor", "pipeline", "context" and "ZeRO3"
-// that its plan uses. A prediction is calibrated if runs of its software on its GPU in its
+// A job has traits: "dense" or "experts", "delta" if layers have gated delta nets, and those of
+// "tensor", "pipeline", "context" and "ZeRO3" that its plan uses. A prediction is calibrated if runs of its software on its GPU in its
 // precision were measured; if for each pair of its traits one of these runs has both; and if the
 // largest of these runs had at least a tenth of its GPUs. For example if dense+tensor and
 // dense+pipeline were measured, a job dense+tensor is calibrated. A job dense+tensor+pipeline is

@@ -45,6 +45,7 @@ TEST_CASE("each two of a job's traits must have been measured together, on its G
       {{"H100", "bf16", {"dense", "ZeRO3"}}, Missing::Parallelism, {"ZeRO3"}},
       {{"H100", "fp8", {"experts"}}, Missing::Model, {"experts"}},
       {{"B200", "fp8", {"dense", "tensor"}}, Missing::Model, {"dense"}},
+      {{"H100", "bf16", {"dense", "delta", "tensor"}}, Missing::Model, {"delta"}},
       {{"H100", "fp16", {"dense"}}, Missing::Precision, {}},
       {{"H200", "bf16", {"dense"}}, Missing::Gpu, {}},
       {{"", "bf16", {"dense"}}, Missing::Gpu, {}},
@@ -84,6 +85,9 @@ TEST_CASE("a job's kind of run is in words, and a profile's list without them is
   Plan plan;
   plan.precision = "fp8";
   CHECK(text_of(kind_of_run("H100", model, plan)) == "H100 fp8 dense");
+  model.mixer = Mixer::Linear;
+  CHECK(text_of(kind_of_run("H100", model, plan)) == "H100 fp8 dense+delta");
+  model.mixer = Mixer::Heads;
   plan.tp = plan.pp = plan.cp = 2;
   plan.zero = 3;
   model.experts = 8;
