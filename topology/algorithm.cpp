@@ -371,6 +371,44 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   flows->steps(ring_steps(kind, n));
 }
 
+// Sends from every member to every other, all at once.
+void exchange(std::span<const DeviceId> members, double share, double inside_share,
+              FlowBuilder* flows) {
+  if (members.size() > kPairwiseRanks) return flows->all_pairs(members, share, inside_share);
+  const Cluster& cluster = flows->cluster();
+  for (const DeviceId from : members) {
+    for (const DeviceId to : members) {
+      const bool crosses = cluster.node_of(from) != cluster.node_of(to);
+      if (from != to) flows->send(from, to, crosses ? share : inside_share);
+    }
+  }
+}
+
+void all_to_all(std::span<const DeviceId> devices, FlowBuilder* flows) {
+  const ClusterSpec& spec = flows->cluster().spec();
+  const std::size_t n = devices.size();
+  const NodeGroups groups = group_by_node(flows->cluster(), devices);
+  const bool one_node = groups.nodes() == 1;
+  const double share = 1.0 / static_cast<double>(n);
+  const double inside = share * nvlink_share(flows->cluster(), groups.largest_node());
+  const std::size_t k = groups.members_per_node();
+  // Where each NIC of a node has a leaf of its own, what is for the k members of another node goes
+  // along the sender's rail (DeepEP), or along the receiver's (NCCL's PXN), and over NVLink on the
+  // node. Rails are loaded alike in both.
+  const bool keeps_rails = spec.fabric.kind == Fabric::RailOptimised && k > 1 && !one_node;
+  if (keeps_rails) {
+    for (int node = 0; node < groups.nodes(); ++node)
+      exchange(groups.members(node), 0, inside, flows);
+    for (std::size_t place = 0; place < k; ++place)
+      exchange(groups.at_place(place), static_cast<double>(k) * share, 0, flows);
+  } else {
+    exchange(devices, share, inside, flows);
+  }
+  // Inside a node all pairs exchange at once, and that costs as much as a pass.
+  if (one_node) flows->add_latency(spec.intra_base_s / 2);
+  flows->steps(one_node ? 1 : n - 1);
+}
+
 }  // namespace
 
 Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
@@ -392,26 +430,9 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
       flows.ring(devices, 1);
       flows.steps(1);
       break;
-    case CommKind::AllToAll: {
-      const NodeGroups groups = group_by_node(cluster, devices);
-      const double share = 1.0 / static_cast<double>(n);
-      const double inside = share * nvlink_share(cluster, groups.largest_node());
-      if (n > kPairwiseRanks) {
-        flows.all_pairs(devices, share, inside);
-      } else {
-        for (const DeviceId from : devices) {
-          for (const DeviceId to : devices) {
-            const bool crosses = cluster.node_of(from) != cluster.node_of(to);
-            if (from != to) flows.send(from, to, crosses ? share : inside);
-          }
-        }
-      }
-      // Inside a node all pairs exchange at once, and that costs as much as a pass.
-      const bool one_node = groups.nodes() == 1;
-      if (one_node) flows.add_latency(cluster.spec().intra_base_s / 2);
-      flows.steps(one_node ? 1 : n - 1);
+    case CommKind::AllToAll:
+      all_to_all(devices, &flows);
       break;
-    }
     case CommKind::AllReduce:
     case CommKind::ReduceScatter:
     case CommKind::AllGather:

@@ -70,7 +70,8 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
 // nvls the node's switch does its part: (k+1)/k of the bytes over nvls_efficiency, in 2 steps.
 // Every collective may also run in the low-latency protocol, if the spec has one.
 //
-// AllToAll sends pairwise, in n-1 steps over nodes and 1 step inside a node. RingShift keeps to the
+// AllToAll sends pairwise, in n-1 steps over nodes and 1 step inside a node. On a rail-optimised
+// fabric no flow of it leaves its rail, if nodes have equally many members. RingShift keeps to the
 // order of `devices`.
 //
 // In every way `devices` are one communicator, which sends out of a node, or into it, at the spec's

@@ -254,6 +254,23 @@ TEST_CASE("the network reduces only all-reduces of as many ranks on several node
   }
 }
 
+TEST_CASE("an all-to-all keeps to its rails") {
+  ClusterSpec spec = round_spec();
+  const Cluster star = build(spec, 32);
+  spec.fabric = {Fabric::RailOptimised, 4, 8};
+  const Cluster rails = build(spec, 32);
+  // Four nodes under one leaf a rail: spines carry nothing, and a NIC sends what it sends on a
+  // star, 24 of 32 parts.
+  const auto amounts = loads(rails, traffic(rails, CommKind::AllToAll, group(4, 8)));
+  for (const auto& [link, amount] : amounts) CHECK(!is_of(link, "leaf"));
+  CHECK(amounts.at("n0.nic3.up") == Approx(24.0 / 32));
+  CHECK(loads(star, traffic(star, CommKind::AllToAll, group(4, 8))).at("n0.nic3.up") ==
+        Approx(24.0 / 32));
+  // Nodes with unequal members exchange pair by pair.
+  CHECK(std::ranges::any_of(loads(rails, traffic(rails, CommKind::AllToAll, devices({0, 1, 8}))),
+                            [](const auto& load) { return is_of(load.first, "leaf"); }));
+}
+
 TEST_CASE("a reduction tree crosses each leaf's uplink once, and none where one leaf joins all") {
   // Rails: leaf i of a pod of two nodes has NIC i of both. Eight trees of 1/8.
   ClusterSpec spec = in_network_spec();
