@@ -10,6 +10,13 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
+// Returns how many digits stand in the text from `at` on.
+std::size_t digits_at(std::string_view text, std::size_t at) {
+  std::size_t end = at;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  return end - at;
+}
+
 // Leaves out "\x1b[...m" and the like, and the end of a line of Windows.
 std::string without_colours(std::string_view raw) {
   std::string text;
@@ -85,23 +92,54 @@ LogLine log_line(std::string_view raw) {
   return line;
 }
 
-std::optional<double> number_behind(std::string_view text, std::string_view word) {
+std::vector<RawLine> raw_lines(std::string_view text) {
+  std::vector<RawLine> lines;
+  int number = 1;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
+    lines.push_back({text.substr(begin, end - begin), number});
+    if (end < text.size() && text[end] == '\n') ++number;
+    begin = end + 1;
+  }
+  const bool is_open = !text.empty() && text.back() != '\n' && text.back() != '\r';
+  if (is_open) {
+    std::string_view& last = lines.back().text;
+    const std::size_t word = last.find_last_of(" :=") + 1;  // 0: the line is one word
+    const bool is_number =
+        word < last.size() && is_digit(last[word]) &&
+        last.substr(word).find_first_not_of("0123456789.,eE+-") == std::string_view::npos;
+    if (is_number) last = last.substr(0, word);
+  }
+  return lines;
+}
+
+std::optional<double> count_behind(std::string_view text, std::string_view word) {
   const std::size_t at = text.find(word);
   if (at == std::string_view::npos) return std::nullopt;
   const std::size_t begin = text.find_first_not_of(' ', at + word.size());
   if (begin == std::string_view::npos) return std::nullopt;
   std::string digits;  // without commas between thousands
   for (std::size_t i = begin; i < text.size() && digits.size() < 40; ++i) {
-    const bool is_comma = text[i] == ',' && i + 1 < text.size() && is_digit(text[i + 1]);
-    if (!is_comma &&
-        text.substr(i, 1).find_first_not_of("0123456789.eE+-") != std::string_view::npos)
+    if (text[i] == ',') {
+      const std::size_t behind = digits_at(text, i + 1);
+      if (behind == 0) break;
+      const bool is_whole = std::ranges::all_of(digits, is_digit);
+      if (behind != 3 || digits_at(text, begin) > 3 || !is_whole) return std::nullopt;
+      continue;
+    }
+    if (!is_digit(text[i]) && std::string_view(".eE+-").find(text[i]) == std::string_view::npos)
       break;
-    if (!is_comma) digits += text[i];
+    digits += text[i];
   }
   double value = 0;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (read.ec != std::errc() || !std::isfinite(value) || value <= 0) return std::nullopt;
+  if (read.ec != std::errc() || !std::isfinite(value) || value < 0) return std::nullopt;
   return value;
+}
+
+std::optional<double> number_behind(std::string_view text, std::string_view word) {
+  const auto value = count_behind(text, word);
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 }  // namespace tandem

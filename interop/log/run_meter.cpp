@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "base/quantile.h"
 #include "interop/document/fields.h"
-#include "interop/log/log_line.h"
 
 namespace tandem {
 namespace {
@@ -39,6 +40,35 @@ constexpr LogWord kWords[] = {
     {"MaxMemAllocated=", Figure::Bytes, kGiB},                    //
     {"\"train_step_time\":", Figure::Seconds, 1, ":::MLLOG"}};    // MLPerf
 
+// The number of an iteration stands behind a word. Megatron-LM's is not NeMo's, which begins anew
+// with each epoch.
+struct StepWord {
+  std::string_view word, beside;
+};
+constexpr std::array<StepWord, 4> kStepWords = {{{"global_step=", ""},
+                                                 {"global_step:", ""},
+                                                 {"step:", ""},
+                                                 {"iteration", "elapsed time per iteration"}}};
+
+void take_step(std::string_view line, LineFigures* figures) {
+  for (std::size_t i = 0; i < kStepWords.size() && !figures->step; ++i) {
+    if (line.find(kStepWords[i].beside) == line.npos) continue;
+    figures->step = count_behind(line, kStepWords[i].word);
+    figures->step_word = static_cast<int>(i);
+  }
+}
+
+// Returns the bytes of a unit of the table in this line: "memory (GB) | max allocated: 31.0" states
+// another. 0: one that is not known.
+double bytes_of_unit(std::string_view line, double unit) {
+  constexpr std::string_view kBefore = "memory (";
+  const std::size_t at = line.find(kBefore);
+  if (unit != kMiB || at == line.npos) return unit;
+  const std::string_view stated = line.substr(at + kBefore.size());
+  if (stated.starts_with("MB)") || stated.starts_with("MiB)")) return kMiB;
+  return stated.starts_with("GB)") || stated.starts_with("GiB)") ? kGiB : 0;
+}
+
 std::vector<double> behind_warmup(const std::vector<double>& values) {
   const std::size_t skipped =
       std::min<std::size_t>(RunMeter::kWarmup, values.empty() ? 0 : values.size() - 1);
@@ -66,11 +96,53 @@ std::optional<double>& place_of(Figure what, LineFigures* figures) {
   return figures->allocated_bytes;
 }
 
-bool begins_run(std::string_view line) {
-  const auto has = [&](std::string_view word) { return line.find(word) != line.npos; };
-  return has("using world size:") || has("-- arguments --") ||
-         (has(":::MLLOG") && (has("\"init_start\"") || has("\"run_start\""))) || mlperf_batch(line);
-}
+bool has_word(std::string_view line, std::string_view word) { return line.find(word) != line.npos; }
+
+// Tells the lines of one run from those of the next.
+class RunSoFar {
+ public:
+  bool measured() const { return measured_; }
+
+  // Returns whether the line is the first one of the next run.
+  bool ends_before(const RunLine& line) const {
+    const std::string& text = line.line.text;
+    if (has_word(text, kWorldSize) || has_word(text, kArguments))
+      return measured_ || arguments_of_ == line.line.label;
+    if (line.figures && line.figures->step) {
+      const auto& last = last_steps_[static_cast<std::size_t>(line.figures->step_word)];
+      return last && last->first == line.line.label && *line.figures->step < last->second;
+    }
+    return measured_ && ((has_word(text, ":::MLLOG") &&
+                          (has_word(text, "\"init_start\"") || has_word(text, "\"run_start\""))) ||
+                         mlperf_batch(text));
+  }
+
+  // Leaves nothing but the memory of figures that repeat an iteration: another rank's, or the same
+  // one's of a progress bar.
+  void take(RunLine* line) {
+    if (has_word(line->line.text, kArguments)) arguments_of_ = line->line.label;
+    std::optional<LineFigures>& figures = line->figures;
+    if (figures && figures->step) {
+      auto& last = last_steps_[static_cast<std::size_t>(figures->step_word)];
+      if (last && (last->first != line->line.label || last->second == *figures->step)) {
+        LineFigures memory;
+        memory.allocated_bytes = figures->allocated_bytes;
+        figures = memory;
+      } else {
+        last = {line->line.label, *figures->step};
+      }
+    }
+    measured_ |= figures && figures->has_rate();
+  }
+
+ private:
+  static constexpr std::string_view kWorldSize = "using world size:",
+                                    kArguments = "-- arguments --";
+  bool measured_ = false;
+  std::optional<std::string> arguments_of_;  // the label of who wrote them
+  // The rank that tells of iterations by each word, and the last of them.
+  std::array<std::optional<std::pair<std::string, double>>, kStepWords.size()> last_steps_;
+};
 
 }  // namespace
 
@@ -92,36 +164,54 @@ std::optional<LineFigures> figures_in(std::string_view line) {
       return std::nullopt;
     std::optional<double>& figure = place_of(row.what, &figures);
     if (!number || figure) continue;  // a shorter word of the same
-    figure = *number * row.unit;
+    const double unit = row.what == Figure::Bytes ? bytes_of_unit(line, row.unit) : row.unit;
+    if (unit == 0) continue;
+    figure = *number * unit;
     any = true;
   }
   if (!any) return std::nullopt;
   figures.batch = number_behind(line, "global batch size:");
   if (!figures.batch) figures.batch = number_behind(line, "global_batch_size:");  // NeMo
+  figures.seq = number_behind(line, "actual seqlen:");  // Megatron-DeepSpeed
+  take_step(line, &figures);
   return figures;
 }
 
-std::optional<double> RunMeter::batch_or_last(std::optional<double> batch) const {
-  for (std::size_t i = lines_.size(); i-- > 0 && !batch;) batch = lines_[i].batch;
-  return batch;
+StatedJob RunMeter::job_or_last(StatedJob job) const {
+  for (std::size_t i = lines_.size(); i-- > 0;) {
+    if (!job.batch) job.batch = lines_[i].batch;
+    if (!job.seq) job.seq = lines_[i].seq;
+  }
+  return job;
 }
 
-std::string RunMeter::other_batches(std::optional<double> batch) const {
-  const std::optional<double> counted = batch_or_last(batch);
-  const auto differs = [&](const LineFigures& line) { return line.batch && line.batch != counted; };
-  const auto first = std::ranges::find_if(lines_, differs);
-  if (first == lines_.end()) return "";
-  return fmt::format(
-      "the times of {} iterations whose global batch size, such as {:g}, is not {:g}",
-      std::ranges::count_if(lines_, differs), *first->batch, *counted);
+std::vector<std::string> RunMeter::of_other_jobs(const StatedJob& job) const {
+  const StatedJob counted = job_or_last(job);
+  std::vector<std::string> texts;
+  const auto tell = [&](const char* what, std::optional<double> LineFigures::*stated,
+                        std::optional<double> own) {
+    const auto differs = [&](const LineFigures& line) {
+      return line.*stated && line.*stated != own;
+    };
+    const auto first = std::ranges::find_if(lines_, differs);
+    if (first == lines_.end()) return;
+    texts.push_back(fmt::format("the times of {} iterations whose {}, such as {:g}, is not {:g}",
+                                std::ranges::count_if(lines_, differs), what, *((*first).*stated),
+                                *own));
+  };
+  tell("global batch size", &LineFigures::batch, counted.batch);
+  tell("sequence length", &LineFigures::seq, counted.seq);
+  return texts;
 }
 
-MeasuredRun RunMeter::run(std::optional<double> batch) const {
-  const std::optional<double> counted = batch_or_last(batch);
+MeasuredRun RunMeter::run(const StatedJob& job) const {
+  const StatedJob counted = job_or_last(job);
   const auto values = [&](std::optional<double> LineFigures::*figure) {
     std::vector<double> all;
     for (const LineFigures& line : lines_) {
-      if (line.*figure && (!line.batch || line.batch == counted)) all.push_back(*(line.*figure));
+      if (line.*figure && (!line.batch || line.batch == counted.batch) &&
+          (!line.seq || line.seq == counted.seq))
+        all.push_back(*(line.*figure));
     }
     return all;
   };
@@ -142,40 +232,43 @@ MeasuredRun RunMeter::run(std::optional<double> batch) const {
   return run;
 }
 
-LogPart last_run(std::string_view text) {
-  LogPart part{text};
-  bool measured = false;  // since the run began
-  std::optional<LogPart> begins;
-  int number = 1;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    if (measured && begins_run(line)) {
-      begins = LogPart{text.substr(begin), number};
-      measured = false;
+std::vector<std::string> LogRun::left_out(const std::string& path) const {
+  std::vector<std::string> parts;
+  if (first > 1)
+    parts.push_back(fmt::format("{}:1 to {}: an earlier run in this log", path, first - 1));
+  if (last < lines_of_log)
+    parts.push_back(fmt::format("{}:{} to {}: a later run in this log, which measured nothing",
+                                path, last + 1, lines_of_log));
+  return parts;
+}
+
+LogRun last_run(std::string_view text) {
+  std::optional<LogRun> measured;
+  LogRun run;
+  RunSoFar so_far;
+  for (const RawLine& raw : raw_lines(text)) {
+    RunLine line{.line = log_line(raw.text), .number = raw.number, .figures = {}};
+    line.figures = figures_in(line.line.text);
+    if (so_far.ends_before(line)) {
+      if (so_far.measured()) measured = std::move(run);
+      run = {.lines = {}, .first = raw.number};
+      so_far = {};
     }
-    if (!measured && has_measurement(line)) {
-      measured = true;
-      if (begins) part = *begins;
-    }
-    begin = end + 1;
-    ++number;
+    so_far.take(&line);
+    run.lines.push_back(std::move(line));
+    run.last = raw.number;
   }
-  return part;
+  const int lines_of_log = run.last;
+  if (measured && !so_far.measured()) run = *std::move(measured);
+  run.lines_of_log = lines_of_log;
+  return run;
 }
 
 bool has_measurement(std::string_view text) {
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    const bool measures = std::ranges::any_of(kWords, [&](const LogWord& row) {
-      return row.what != Figure::Bytes && number_behind(line, row.word) &&
-             line.find(row.beside) != std::string_view::npos;
-    });
-    if (measures) return true;
-  }
-  return false;
+  return std::ranges::any_of(raw_lines(text), [](const RawLine& line) {
+    const auto figures = figures_in(line.text);
+    return figures && figures->has_rate();
+  });
 }
 
 void complete_measured(ImportedPlan* plan) {

@@ -1,5 +1,5 @@
 // RunMeter: takes the times and the memory of a run out of its log's lines, by the words of
-// Megatron-LM, torchtitan, NeMo, DeepSpeed and MLPerf.
+// Megatron-LM, torchtitan, NeMo, DeepSpeed and MLPerf; and tells the runs of one log apart.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "interop/log/log_line.h"
 #include "interop/plan/imported_plan.h"
 
 namespace tandem {
@@ -14,7 +15,16 @@ namespace tandem {
 // Holds what one line of a log measures.
 struct LineFigures {
   std::optional<double> seconds, tflops, tokens_per_gpu_s, samples_per_s, allocated_bytes;
-  std::optional<double> batch;  // the global batch that the line states
+  std::optional<double> batch, seq;  // the global batch and the sequence that the line states
+  std::optional<double> step;        // the number of the iteration
+  int step_word = 0;                 // counts the words behind which such numbers stand
+
+  bool has_rate() const { return seconds || tflops || tokens_per_gpu_s || samples_per_s; }
+};
+
+// The global batch and sequence of a job; nothing: not known.
+struct StatedJob {
+  std::optional<double> batch, seq;
 };
 
 // Returns the global batch that an MLPerf log states, in a line of its own, for the steps behind
@@ -28,30 +38,41 @@ class RunMeter {
  public:
   void take(const LineFigures& line) { lines_.push_back(line); }
 
-  // Returns medians over the iterations of this global batch, and over those that state none. The
-  // first iterations, which compile and allocate, do not count. Without a batch, that of the last
-  // iteration counts, as a ramp-up ends with the largest.
-  MeasuredRun run(std::optional<double> batch) const;
-  // Returns the iterations of another global batch in words: how many, and a batch; empty: none.
-  std::string other_batches(std::optional<double> batch) const;
+  // Returns medians over the iterations of this global batch and sequence, and over those that
+  // state none. The first iterations, which compile and allocate, do not count. What is not known
+  // of the job is that of the last iteration, as a ramp-up ends with the largest.
+  MeasuredRun run(const StatedJob& job) const;
+  // Returns the iterations of another batch or sequence in words: how many, and an example.
+  std::vector<std::string> of_other_jobs(const StatedJob& job) const;
 
   static constexpr int kWarmup = 3;  // iterations at the beginning that do not count
 
  private:
-  std::optional<double> batch_or_last(std::optional<double> batch) const;
+  StatedJob job_or_last(StatedJob job) const;
   std::vector<LineFigures> lines_;
 };
 
-// A part of a log: its text, and the number of its first line.
-struct LogPart {
-  std::string_view text;
-  int line = 1;
+// A line of a run, and what it measures.
+struct RunLine {
+  LogLine line;
+  int number = 1;
+  std::optional<LineFigures> figures;
+};
+
+// One of a log's runs.
+struct LogRun {
+  std::vector<RunLine> lines;
+  int first = 1, last = 0, lines_of_log = 0;  // numbers of lines
+
+  // Says in words which lines of the log are not of this run.
+  std::vector<std::string> left_out(const std::string& path) const;
 };
 
 // Returns the last of a log's runs that measured an iteration: a job that is started again appends
-// to its log. A run begins with Megatron-LM's world size or its arguments, or with MLPerf's batch,
-// init_start or run_start.
-LogPart last_run(std::string_view text);
+// to its log. A run begins with Megatron-LM's world size or its arguments, with MLPerf's batch,
+// init_start or run_start, or with a number of an iteration below the one before. Where several
+// ranks tell of an iteration, the figures of the first rank count, and everyone's memory.
+LogRun last_run(std::string_view text);
 
 // Returns whether a text has a line that a RunMeter takes.
 bool has_measurement(std::string_view text);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "interop/log/log_line.h"
 #include "interop/log/run_meter.h"
@@ -40,22 +41,16 @@ bool is_log(const std::string& text) {
          has_measurement(text);
 }
 
-Result<ImportedPlan> import_log(const std::string& whole, const ImportContext& context) {
-  const auto [text, first_line] = last_run(whole);
+Result<ImportedPlan> import_log(const std::string& text, const ImportContext& context) {
+  const LogRun run = last_run(text);
   MegatronArguments arguments(context.path);
   RunMeter meter;
   std::optional<double> batch_ahead;  // that MLPerf stated in an earlier line
-  std::string label;  // who writes the arguments: lines of other ranks may come between
+  std::string label;           // who writes the arguments: lines of other ranks may come between
+  std::optional<double> gpus;  // by its world size
   bool inside = false, any = false;
-  std::size_t begin = 0;
-  int number = first_line;
-  while (begin < text.size()) {
-    // A progress bar ends its lines with \r.
-    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
-    const LogLine line = log_line(text.substr(begin, end - begin));
-    begin = end + 1;
+  for (const auto& [line, number, figures] : run.lines) {
     const std::string where = fmt::format("{}:{}", context.path, number);
-    number += end < text.size() && text[end] == '\n' ? 1 : 0;
     if (line.text.find(kEnd) != std::string::npos) {
       inside = false;
     } else if (line.text.find(kBegin) != std::string::npos) {
@@ -65,11 +60,14 @@ Result<ImportedPlan> import_log(const std::string& whole, const ImportContext& c
       if (line.label == label) read_argument(line.text, where, &arguments);
     } else if (const auto padded = number_behind(line.text, "dummy tokens (new size:")) {
       arguments.add_field("padded_vocab_size", fmt::format("{:.0f}", *padded), where);
+    } else if (const auto world = number_behind(line.text, "using world size:")) {
+      gpus = world;
     } else if (const auto stated = mlperf_batch(line.text)) {
       batch_ahead = stated;
-    } else if (auto figures = figures_in(line.text)) {
-      if (!figures->batch) figures->batch = batch_ahead;
-      meter.take(*figures);
+    } else if (figures) {
+      LineFigures taken = *figures;
+      if (!taken.batch) taken.batch = batch_ahead;
+      meter.take(taken);
     }
   }
   ImportedPlan plan;
@@ -81,16 +79,23 @@ Result<ImportedPlan> import_log(const std::string& whole, const ImportContext& c
     plan.assumed.push_back(context.path +
                            " has no arguments block: only what was measured is read");
   }
-  std::optional<double> batch;
+  StatedJob job;
+  const auto take = [](const std::optional<std::int64_t>& stated, std::optional<double>* to) {
+    if (stated && !*to) *to = static_cast<double>(*stated);
+  };
   for (const ImportedPlan* states : {&context.before, &std::as_const(plan)}) {
-    if (const auto stated = states->whole_of("parallel.global_batch"); stated && !batch)
-      batch = static_cast<double>(*stated);
+    take(states->whole_of("parallel.global_batch"), &job.batch);
+    take(states->whole_of("model.seq"), &job.seq);
   }
-  plan.measured = meter.run(batch);
-  if (first_line > 1)
-    plan.left_out.push_back(
-        fmt::format("{}:1 to {}: an earlier run in this log", context.path, first_line - 1));
-  if (const std::string others = meter.other_batches(batch); !others.empty())
+  take(plan.whole_of("cluster.gpus"), &gpus);
+  if (const auto of_job = static_cast<double>(context.job_gpus());
+      of_job > 0 && gpus && *gpus != of_job)
+    plan.left_out.push_back(fmt::format(
+        "{}: its world size of {:.0f}, with which it measured, beside the job's {:.0f} GPUs",
+        context.path, *gpus, of_job));
+  plan.measured = meter.run(job);
+  for (const std::string& lines : run.left_out(context.path)) plan.left_out.push_back(lines);
+  for (const std::string& others : meter.of_other_jobs(job))
     plan.left_out.push_back(fmt::format("{}: {}", context.path, others));
   return plan;
 }

@@ -86,6 +86,23 @@ TEST_CASE(
   box.file("out.txt", log_of(1));
   const Ran other = box.tandem("validate out.txt --cluster dgx-h100 --gpus 32");
   CHECK(other.out.starts_with("out.txt: 32 GPUs"));
+  const std::string gpus =
+      "out.txt: its world size of 16, with which it measured, beside the job's 32 GPUs";
+  CHECK(other.err.find("warning: left out: " + gpus + "\n") != std::string::npos);
+  // The arguments of a run that crashed are not held against the times of the one before.
+  box.file("crashed.log", log_of(1) +
+                              "using world size: 16\n-- arguments --\n"
+                              "  tensor_model_parallel_size ............. 8\n"
+                              "-- end of arguments --\nOutOfMemoryError\n");
+  const Ran crashed = box.tandem("validate crashed.log --cluster dgx-h100");
+  const auto row = [](const std::string& out) {
+    const std::size_t begin = out.find("\niteration s ");
+    REQUIRE(begin != std::string::npos);
+    return out.substr(begin, out.find('\n', begin + 1) - begin);
+  };
+  CHECK(row(crashed.out) == row(ran.out));
+  CHECK(crashed.err.find("crashed.log:42 to 46: a later run in this log, which measured nothing") !=
+        std::string::npos);
 }
 
 TEST_CASE("a log without memory or TFLOP/s is compared by what it has") {

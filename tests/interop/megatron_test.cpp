@@ -70,8 +70,14 @@ TEST_CASE("of a log the last run counts, and of a ramp-up the iterations of the 
       std::vector<std::string>{
           "train.log:1 to 35: an earlier run in this log",
           "train.log: the times of 5 iterations whose global batch size, such as 32, is not 128"});
-  // A run that was started again and measured nothing does not count.
-  CHECK(imported("train.log", kSmallLog + kSmallLogArguments).measured.iterations == 3);
+  // A run that was started again and measured nothing does not count, nor do its arguments.
+  const ImportedPlan crashed = imported("train.log", kSmallLog + first_run + kSmallLog + first_run);
+  CHECK(crashed.measured.iterations == 3);
+  CHECK(keys_of(crashed).at("parallel.global_batch") == "128");
+  CHECK(crashed.left_out ==
+        std::vector<std::string>{
+            "train.log:1 to 76: an earlier run in this log",
+            "train.log:119 to 152: a later run in this log, which measured nothing"});
 }
 
 TEST_CASE("what a log measured as nothing, or as no number, is not counted") {

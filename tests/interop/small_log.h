@@ -5,9 +5,9 @@
 
 namespace tandem {
 
-// What Megatron-LM says of an iteration and of a rank's memory.
+// What Megatron-LM says of an iteration, without its number, and of a rank's memory.
 inline std::string iteration_line(const std::string& ms, const std::string& tflops) {
-  return " [2026-01-01 00:00:00] iteration 9/ 50 | consumed samples: 128 | elapsed time per "
+  return " [2026-01-01 00:00:00] | consumed samples: 128 | elapsed time per "
          "iteration (ms): " +
          ms + " | throughput per GPU (TFLOP/s/GPU): " + tflops + " | global batch size: 128 |\n";
 }

@@ -1,5 +1,5 @@
 // Plans of PyTorch's trainers (torchtitan, DeepSpeed, TrainingArguments) by the rules that the
-// trainers themselves keep.
+// trainers themselves keep, and the runs of their logs.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -236,4 +236,122 @@ TEST_CASE("activation_checkpointing of an fsdp_config recomputes every layer") {
             .count("train.recompute") == 0);
   CHECK(mentions(arguments("fsdp: full_shard\nfsdp_config: fsdp.json\n").not_expressed,
                  "fsdp_config = fsdp.json"));
+}
+
+namespace {
+
+// What the log of a run on 8 GPUs measured, with batch 64 and sequence 4096.
+ImportedPlan logged(const std::string& log, std::int64_t gpus = 8) {
+  const std::string script =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 256 "
+      "--num-attention-heads 4 --seq-length 4096 --micro-batch-size 1 --global-batch-size 64\n";
+  const auto plan = import_sources({{"run.sh", script}, {"train.log", log}}, {.gpus = gpus});
+  if (!plan.ok()) FAIL(plan.error().text());
+  return *plan;
+}
+
+// Lines of steps 1 to 9; {0} is a step, {1} its figure.
+std::string nine_steps(const std::string& line, const std::string& figure, int first = 1) {
+  std::string text;
+  for (int step = first; step < first + 9; ++step)
+    text += fmt::format(fmt::runtime(line), step, figure) + "\n";
+  return text;
+}
+
+const std::string kTitanStep = "step: {0:2}  loss: 8.0  memory: 9.0GiB(9%)  tps: {1}  mfu: 9%";
+const std::string kMegatronStep =
+    " iteration {0}/ 90 | elapsed time per iteration (ms): {1} | global batch size: 64 |";
+
+}  // namespace
+
+TEST_CASE("a number of a step below the one before begins another run of a log") {
+  struct Log {
+    std::string line, slow, fast;
+    double fast_s;
+  };
+  for (const Log& each : std::vector<Log>{
+           {kTitanStep, "1,024", "4,096", 64.0 * 4096 / (4096 * 8)},
+           {"Training epoch 0, iteration {0}/99 | global_batch_size: 64 | global_step: {0} | "
+            "train_step_timing in s: {1} |",
+            "6.0", "4.0", 4},
+           {"epoch=0/micro_step=8/global_step={0}, CurrSamplesPerSec={1}, MaxMemAllocated=9.5GB",
+            "16.0", "32.0", 2},
+           {kMegatronStep, "2000.0", "1000.0", 1}}) {
+    INFO(each.line);
+    const ImportedPlan plan = logged(nine_steps(each.line, each.slow, 10) + "Traceback\n" +
+                                     nine_steps(each.line, each.fast, 0) + "Traceback\n");
+    CHECK(plan.measured.iteration_s.value() == Approx(each.fast_s));
+    CHECK(plan.measured.iterations == 6);
+    CHECK(plan.left_out ==
+          std::vector<std::string>{"train.log:1 to 10: an earlier run in this log"});
+  }
+  // NeMo's iterations begin anew with each epoch.
+  const std::string epochs =
+      "Training epoch {0}, iteration 1/1 | global_step: {0} | train_step_timing in s: {1} |";
+  CHECK(logged(nine_steps(epochs, "4.0")).measured.iterations == 6);
+}
+
+TEST_CASE("lines of several ranks about one step are one iteration") {
+  const auto of_ranks = [](const std::string& label, bool by_rank) {
+    std::vector<std::string> ranks(by_rank ? 8 : 9);
+    std::string text;
+    for (int step = 1; step <= 9; ++step) {
+      for (int rank = 0; rank < 8; ++rank) {
+        const std::string line =
+            fmt::format(fmt::runtime(label), rank) +
+            fmt::format(fmt::runtime(kTitanStep), step, rank == 0 ? "4,096" : "1,024") + "\n";
+        ranks[static_cast<std::size_t>(by_rank ? rank : step - 1)] += line;
+      }
+    }
+    for (const std::string& lines : ranks) text += lines;
+    return text;
+  };
+  for (const auto& log : {of_ranks("[rank{}]:[titan] ", false), of_ranks("[rank{}]:[titan] ", true),
+                          of_ranks("[titan] ", false)}) {
+    INFO(log);
+    const ImportedPlan plan = logged(log);
+    CHECK(plan.measured.iterations == 6);
+    CHECK(plan.measured.iteration_s.value() == Approx(64.0 * 4096 / (4096 * 8)));
+    CHECK(plan.left_out.empty());
+  }
+}
+
+TEST_CASE("iterations of a shorter sequence are left out, as those of a smaller batch are") {
+  const std::string line = kMegatronStep + " actual seqlen: ";
+  const ImportedPlan plan =
+      logged(nine_steps(line + "1024 |", "700.0") + nine_steps(line + "4096 |", "2600.0", 10));
+  CHECK(plan.measured.iteration_s.value() == Approx(2.6));
+  CHECK(plan.measured.iterations == 6);
+  CHECK(plan.left_out ==
+        std::vector<std::string>{"train.log: the times of 9 iterations whose sequence length, such "
+                                 "as 1024, is not 4096"});
+}
+
+TEST_CASE("a cut number, a decimal comma and an unknown unit are no figures of a log") {
+  const std::string whole = nine_steps(kMegatronStep, "3000.0");
+  CHECK(logged(whole + " iteration 10/ 90 | elapsed time per iteration (ms): 30")
+            .measured.iterations == 6);
+  CHECK(logged(nine_steps(kMegatronStep, "3,000.0")).measured.iteration_s.value() == Approx(3));
+  CHECK(logged(nine_steps(kMegatronStep, "1,003,000")).measured.iteration_s.value() ==
+        Approx(1003));
+  for (const char* number : {"3000,0", "3000,000", "4,5", "1.5,300", "1,0000"}) {
+    INFO(number);
+    CHECK(logged(whole + nine_steps(kMegatronStep, number, 10)).measured.iterations == 6);
+  }
+  const auto memory = [&](const std::string& unit) {
+    return logged(whole + "[Rank 0] (after 9 iterations) memory (" + unit +
+                  ") | allocated: 20.0 | max allocated: 31.0 | reserved: 33.0\n")
+        .measured.max_allocated_bytes.value_or(0);
+  };
+  CHECK(memory("MB") == 31.0 * 1024 * 1024);
+  CHECK(memory("GB") == 31.0 * 1024 * 1024 * 1024);
+  CHECK(memory("TB") == 0);
+}
+
+TEST_CASE("a log of another number of GPUs than the job's is said to be one") {
+  const std::string log = "using world size: 8\n" + nine_steps(kMegatronStep, "3000.0");
+  CHECK(logged(log).left_out.empty());
+  CHECK(logged(log, 64).left_out ==
+        std::vector<std::string>{"train.log: its world size of 8, with which it measured, beside "
+                                 "the job's 64 GPUs"});
 }
