@@ -65,7 +65,9 @@ Result<RunEvidence> read_evidence(const CalibrateRunOptions& options, const Scen
     if (options.iteration_s > 0)
       return Error::at(files.log, "found a log beside --iteration, expected one of them");
     ASSIGN_OR_RETURN(const std::string text, read_file(files.log));
-    ASSIGN_OR_RETURN(evidence.iteration_s, usual_iteration_s(files.log, text, asked));
+    ASSIGN_OR_RETURN(UsualIteration usual, usual_iteration(files.log, text, asked));
+    evidence.iteration_s = usual.seconds;
+    evidence.left_out = std::move(usual.left_out);
   }
   if (!files.profiles.empty()) {
     ASSIGN_OR_RETURN(ComparedProfiles matched,
@@ -162,7 +164,8 @@ Status run(const CalibrateRunOptions& options) {
   RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, based_on));
   std::optional<Waiting> waiting("fitting constants to the run");
   ASSIGN_OR_RETURN(const RunEvidence evidence, read_evidence(options, scenario));
-  ASSIGN_OR_RETURN(const RunCalibration found, calibrate_run(scenario, evidence));
+  ASSIGN_OR_RETURN(RunCalibration found, calibrate_run(scenario, evidence));
+  found.notes.insert(found.notes.end(), evidence.left_out.begin(), evidence.left_out.end());
   waiting.reset();
   if (!options.output.empty()) {
     ASSIGN_OR_RETURN(const std::string text,

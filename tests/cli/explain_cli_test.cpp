@@ -210,11 +210,12 @@ TEST_CASE("causes that were put into real runs on an H100 are found") {
 
 namespace {
 
-// A log of Megatron-LM: 200 iterations of `ms`, the one behind each checkpoint (every 50) and each
-// evaluation (every 80) 900 and 500 ms longer, and a drift by `drift` from first to last.
-std::string log_text(double ms, bool slow, double drift) {
+// A log of Megatron-LM: 200 iterations of `ms`, or those from `first` to `last`, the one behind
+// each checkpoint (every 50) and each evaluation (every 80) 900 and 500 ms longer, and a drift by
+// `drift` from first to last.
+std::string log_text(double ms, bool slow, double drift, int first = 1, int last = 200) {
   std::string text;
-  for (int i = 1; i <= 200; ++i) {
+  for (int i = first; i <= last; ++i) {
     double own = ms * (1 + drift * i / 200) + 0.2 * (i % 3);
     if (slow && i > 1 && i % 50 == 1) {
       text += fmt::format("saving checkpoint at iteration {} to c in torch format\n", i - 1);
@@ -265,16 +266,14 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   const Json ramped = of_log(box, iteration_line("100", "1") + ramp, 0);
   CHECK(ramped.at("measured_s") == steady.at("measured_s"));
   CHECK(ramped.at("notes").at(0) ==
-        "1 iterations of the log with another global batch or world size do not count.");
+        "1 iterations of the log with another global batch, sequence or world size do not count.");
 
   const Json drift = of_log(box, log_text(ms, false, 0.2), 0);
   CHECK(first_cause(drift) == "iterations drift");
   check_sum(drift);
   // A step is no line: the run begins as its first iterations, which are as simulated.
-  const Json step = of_log(box,
-                           log_text(ms, false, 0).substr(0, log_text(ms, false, 0).size() / 3) +
-                               log_text(5 * ms, false, 0),
-                           0);
+  const Json step =
+      of_log(box, log_text(ms, false, 0, 1, 66) + log_text(5 * ms, false, 0, 67, 200), 0);
   CHECK(first_cause(step) == "iterations drift");
   CHECK(step.at("not_explained_s").get<double>() == Approx(0).margin(0.01e-3 * ms));
   check_sum(step);
@@ -295,12 +294,70 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   const Ran both = box.tandem("explain job.toml p train.log --engine ideal --json");
   REQUIRE(both.status == 0);
   CHECK(Json::parse(both.out).at("causes") == Json::array());
-  CHECK(Json::parse(both.out).at("notes").size() == 3);
+  CHECK(Json::parse(both.out).at("notes").size() == 4);
   // The engine that a process may use once plays both.
   const Ran simgrid = box.tandem("explain job.toml p train.log --engine simgrid --json");
   INFO(simgrid.err);
   REQUIRE(simgrid.status <= 1);
-  CHECK(Json::parse(simgrid.out).at("notes").size() == 3);
+  CHECK(Json::parse(simgrid.out).at("notes").size() == 4);
+}
+
+TEST_CASE("of a log the last run that measured is explained, and what it leaves out is said") {
+  const Sandbox box;
+  const double ms = 1e3 * explained(box, "").at("simulated_s").get<double>();
+  const Json steady = of_log(box, log_text(ms, false, 0), 0);
+  // 200 lines of a slower run, and one behind that crashed.
+  const Json last =
+      of_log(box, log_text(3 * ms, false, 0) + log_text(ms, false, 0) + "using world size: 4\n", 0);
+  CHECK(last.at("measured_s") == steady.at("measured_s"));
+  CHECK(last.at("steps") == 197);
+  CHECK(last.at("notes").at(0) == "left out: train.log:1 to 200: an earlier run in this log");
+  CHECK(last.at("notes").at(1) ==
+        "left out: train.log:401 to 401: a later run in this log, which measured nothing");
+  // Megatron-LM stops its clock for checkpoints and evaluations.
+  CHECK(of_log(box, log_text(ms, true, 0), 0)
+            .at("notes")
+            .at(0)
+            .get<std::string>()
+            .find("Megatron-LM's 'elapsed time per iteration' holds neither checkpoints nor "
+                  "evaluations") == 0);
+}
+
+TEST_CASE("a log whose arguments are another job's is refused") {
+  const Sandbox box;
+  const double ms = 1e3 * explained(box, "").at("simulated_s").get<double>();
+  const auto with = [&](const std::string& name, int value) {
+    return "-- arguments --\n  vocab_size ...... 7\n  " + name + " ...... " +
+           std::to_string(value) + "\n-- end of arguments --\n" + log_text(ms, false, 0);
+  };
+  struct Size {
+    std::string name;
+    int own;
+  };
+  for (const auto& [name, own] : std::vector<Size>{{"tensor_model_parallel_size", 2},
+                                                   {"pipeline_model_parallel_size", 2},
+                                                   {"context_parallel_size", 1},
+                                                   {"expert_model_parallel_size", 1},
+                                                   {"micro_batch_size", 1},
+                                                   {"num_layers", 8},
+                                                   {"hidden_size", 2048},
+                                                   {"seq_length", 2048}}) {
+    INFO(name);
+    of_log(box, with(name, own), 0);
+    box.file("train.log", with(name, 64));
+    check_refused(
+        box.tandem("explain job.toml train.log --engine ideal"),
+        "train.log:3: found " + name + " = 64, expected the scenario's " + std::to_string(own));
+  }
+  // Iterations of a shorter sequence do not count.
+  std::string warmup = log_text(ms / 2, false, 0, 1, 50);
+  const std::string end = " | actual seqlen: 512 |";
+  for (std::size_t at = 0; (at = warmup.find(" |\n", at)) != std::string::npos; at += end.size())
+    warmup.replace(at, 2, end);
+  const Json rest = of_log(box, warmup + log_text(ms, false, 0, 51, 200), 0);
+  CHECK(rest.at("steps") == 147);
+  CHECK(rest.at("notes").at(0) ==
+        "50 iterations of the log with another global batch, sequence or world size do not count.");
 }
 
 TEST_CASE("passes without the rest of their step are explained part by part, and add up") {

@@ -64,6 +64,14 @@ TEST_CASE("a software can be calibrated again, from another folder, on a log") {
       "calibrate run job.toml train.log --set costs.software=mine.toml -o other/mine.toml");
   check_done(ran);
   CHECK_THAT(ran.out, Contains("measured 0.52 s"));
+  // Of two runs the last one counts.
+  std::string two = "using world size: 16\n";
+  for (int i = 0; i < 20; ++i) two += iteration_line("900.0", "400.0");
+  box.file("two.log", two + "using world size: 16\n" + log);
+  const Ran last = box.tandem("calibrate run job.toml two.log --engine ideal -o two.toml");
+  check_done(last);
+  CHECK_THAT(last.out, Contains("measured 0.52 s"));
+  CHECK_THAT(last.out, Contains("left out: two.log:1 to 21: an earlier run in this log"));
   CHECK_THAT(box.read("other/mine.toml"), Contains("base = \"../mine.toml\""));
   CHECK_THAT(box.read("other/mine.toml"), Contains("an iteration of 0.52 s of job.toml"));
   CHECK(simulated_s(box, "--set costs.software=other/mine.toml") > 0);
@@ -100,6 +108,9 @@ TEST_CASE("calibrate run refuses what it cannot use, in one line, and writes not
   refused("job.toml --iteration 500", "found an iteration of 500 s, simulated with");
   box.file("junk.log", "1 2 3\n");
   refused("job.toml junk.log", "found neither a profile");
+  box.file("other.log", "-- arguments --\n  tensor_model_parallel_size .... 8\n" + log);
+  refused("job.toml other.log",
+          "other.log:2: found tensor_model_parallel_size = 8, expected the scenario's 2");
   refused("job.toml train.log --set parallel.global_batch=32", "expected 32, the job's");
 }
 

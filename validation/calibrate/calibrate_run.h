@@ -19,6 +19,7 @@ struct RunEvidence {
   std::optional<Profile> profile;  // of the scenario's own run
   double iteration_s = 0;
   double engine_ratio = 1;
+  std::vector<std::string> left_out;  // of a log
 };
 
 // A constant that the evidence determines.

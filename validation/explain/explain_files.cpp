@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -40,7 +41,22 @@ Result<SimulatedIteration> simulated_iteration(const Scenario& scenario, Engine 
   if (result.training)
     simulated.tokens_per_gpu = result.training->tokens_per_s_per_gpu * result.iteration_s;
   simulated.samples = static_cast<double>(scenario.job.plan.global_batch);
-  simulated.gpus = scenario.job.plan.gpus();
+  const Plan& plan = scenario.job.plan;
+  simulated.gpus = plan.gpus();
+  simulated.arguments = {{"tensor_model_parallel_size", plan.tp},
+                         {"pipeline_model_parallel_size", plan.pp},
+                         {"context_parallel_size", plan.cp},
+                         {"expert_model_parallel_size", plan.ep},
+                         {"micro_batch_size", plan.micro_batch}};
+  if (result.training) {  // else the scenario states seconds, and has no model
+    const Model& model = scenario.job.model;
+    simulated.seq = model.seq;
+    simulated.arguments.emplace_back("hidden_size", model.hidden);
+    simulated.arguments.emplace_back("seq_length", model.seq);
+    // Half a layer of a hybrid may count as one.
+    if (std::ranges::none_of(model.kinds, [](const Model& kind) { return kind.halves() < 2; }))
+      simulated.arguments.emplace_back("num_layers", model.layers);
+  }
   return simulated;
 }
 
@@ -62,7 +78,8 @@ Result<ComparedProfiles> matched_profiles(const std::vector<std::string>& files,
 
 namespace {
 
-Result<Explanation> log_explained(const std::string& log, const Scenario& scenario, Engine engine) {
+Result<LogExplanation> log_explained(const std::string& log, const Scenario& scenario,
+                                     Engine engine) {
   ASSIGN_OR_RETURN(const std::string text, read_file(log));
   ASSIGN_OR_RETURN(const SimulatedIteration simulated, simulated_iteration(scenario, engine));
   return explain_log(log, text, simulated);
@@ -97,8 +114,12 @@ Result<ExplainedFiles> explain_files(const Scenario& scenario,
   if (log.empty()) return profiles_explained(profiles, scenario, engine, passes);
   if (!passes.empty())
     return Error::at(log, "found a log beside --only-passes, expected a profile of the passes");
-  ASSIGN_OR_RETURN(Explanation of_log, log_explained(log, scenario, engine));
-  if (profiles.empty()) return ExplainedFiles{.explanation = std::move(of_log)};
+  ASSIGN_OR_RETURN(LogExplanation explained_log, log_explained(log, scenario, engine));
+  auto& [of_log, left_out] = explained_log;
+  if (profiles.empty()) {
+    of_log.notes.insert(of_log.notes.begin(), left_out.begin(), left_out.end());
+    return ExplainedFiles{.explanation = std::move(of_log)};
+  }
   ASSIGN_OR_RETURN(ExplainedFiles explained, profiles_explained(profiles, scenario, engine, ""));
   std::vector<std::string>& notes = explained.explanation.notes;
   notes.push_back(fmt::format("{}: an iteration takes {:.4g} s in the mean of {}.", log,
@@ -106,6 +127,7 @@ Result<ExplainedFiles> explain_files(const Scenario& scenario,
   for (const Cause& cause : of_log.causes)
     notes.push_back(fmt::format("{}: {}, {:.4g} s of an iteration: {}.", log, cause.what,
                                 cause.alone_s, cause.evidence));
+  notes.insert(notes.end(), left_out.begin(), left_out.end());
   return explained;
 }
 

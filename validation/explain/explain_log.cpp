@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <sstream>
 
 #include "base/quantile.h"
 #include "base/split.h"
@@ -20,6 +21,7 @@ constexpr std::size_t kLeastIterations = 10;
 // An iteration is slow if it takes longer than the usual one by this share of it, and by so many
 // times the median absolute deviation.
 constexpr double kSlow = 0.05, kDeviations = 6;
+constexpr const char* kMegatronTime = "elapsed time per iteration";
 constexpr double kDrift = 0.02;  // of the usual iteration, from the first third to the last
 
 enum class SlowKind { Checkpoint, Evaluation, Other };
@@ -49,30 +51,20 @@ std::string lines_text(const std::vector<LogIteration>& iterations) {
                      iterations.size() > lines.size() ? ", ..." : "");
 }
 
-}  // namespace
-
-std::vector<LogIteration> log_iterations(std::string_view text,
-                                         const SimulatedIteration& simulated) {
+// Reads the iterations of a run, the first ones included.
+std::vector<LogIteration> log_iterations(const LogRun& run, const SimulatedIteration& simulated) {
   std::vector<LogIteration> iterations;
   LogIteration next;
   bool has_seconds = false;
   std::optional<double> batch_ahead;  // that MLPerf stated in an earlier line
-  int line_number = 1;
-  for (std::size_t begin = 0; begin < text.size();) {
-    // A progress bar ends its lines with \r.
-    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
-    next.line = line_number;
-    line_number += end < text.size() && text[end] == '\n' ? 1 : 0;
-    const auto says = [words = lower_case(line)](std::string_view part) {
-      return words.find(part) != std::string::npos;
-    };
+  for (const auto& [line, number, figures] : run.lines) {
+    next.line = number;
+    const std::string words = lower_case(line.text);
+    const auto says = [&](std::string_view part) { return words.find(part) != std::string::npos; };
     next.checkpoint |= says("sav") && says("checkpoint");
     next.evaluation |= says("validation") || says("evaluat");
-    if (const auto gpus = number_behind(line, "using world size:")) next.gpus = gpus;
-    if (const auto stated = mlperf_batch(line)) batch_ahead = stated;
-    const auto figures = figures_in(line);
+    if (const auto gpus = number_behind(line.text, "using world size:")) next.gpus = gpus;
+    if (const auto stated = mlperf_batch(line.text)) batch_ahead = stated;
     if (!figures) continue;
     // Once a log has told seconds, a line with a rate alone is no iteration of its own.
     has_seconds |= figures->seconds.has_value();
@@ -86,23 +78,41 @@ std::vector<LogIteration> log_iterations(std::string_view text,
     }
     if (!std::isfinite(next.seconds) || next.seconds <= 0) continue;
     next.batch = figures->batch ? figures->batch : batch_ahead;
+    next.seq = figures->seq;
     iterations.push_back(next);
     next = {.gpus = next.gpus};  // the world size holds for later iterations, too
   }
   return iterations;
 }
 
-namespace {
-
-// The iterations of the simulated job after the warm-up. A log may have some of other jobs too: in
-// a ramp-up of the batch, or before a restart.
+// The iterations of the simulated job after the warm-up, and what of the log is left out. A log may
+// have some of other jobs too, as in a ramp-up of the batch.
 struct CountedIterations {
   std::vector<LogIteration> all;
-  std::size_t of_other_jobs = 0;
+  std::vector<std::string> left_out;
 };
 
-// Returns the batch or world size that the log states of an iteration, if it differs from the
-// simulated job's (0: not known); empty: neither differs.
+// Refuses a run whose arguments ("  num_layers ...... 32") are not those of the simulated job.
+Status check_arguments(const std::string& path, const LogRun& run,
+                       const SimulatedIteration& simulated) {
+  for (const RunLine& line : run.lines) {
+    std::istringstream words(line.line.text);
+    std::string name, dots, value;
+    words >> name >> dots >> value;
+    if (!dots.starts_with("..")) continue;
+    for (const auto& [argument, expected] : simulated.arguments) {
+      if (name != argument || value == fmt::to_string(expected) || value == "None") continue;
+      return Error::at(fmt::format("{}:{}", path, line.number),
+                       fmt::format("found {} = {}, expected the scenario's {}: a log of another "
+                                   "job",
+                                   name, value, expected));
+    }
+  }
+  return Done{};
+}
+
+// Returns what the log states of an iteration's job, if it differs from the simulated job's (0: not
+// known); empty: nothing differs.
 std::string other_job(const LogIteration& iteration, const SimulatedIteration& simulated) {
   const auto differs = [](std::optional<double> stated, double expected) {
     return stated && expected > 0 && *stated != expected;
@@ -112,32 +122,49 @@ std::string other_job(const LogIteration& iteration, const SimulatedIteration& s
                        simulated.samples);
   if (differs(iteration.gpus, simulated.gpus))
     return fmt::format("'using world size: {:g}', expected {}", *iteration.gpus, simulated.gpus);
+  if (differs(iteration.seq, simulated.seq))
+    return fmt::format("'actual seqlen: {:g}', expected {}", *iteration.seq, simulated.seq);
   return "";
 }
 
 // Refuses a log without an iteration of the simulated job.
 Result<CountedIterations> counted_iterations(const std::string& path, std::string_view text,
                                              const SimulatedIteration& simulated) {
+  const LogRun run = last_run(text);
+  RETURN_IF_ERROR(check_arguments(path, run, simulated));
   CountedIterations counted;
+  for (const std::string& lines : run.left_out(path))
+    counted.left_out.push_back("left out: " + lines);
+  int of_other_jobs = 0;
   std::optional<Error> another;
-  for (const LogIteration& each : log_iterations(text, simulated)) {
+  for (const LogIteration& each : log_iterations(run, simulated)) {
     const std::string found = other_job(each, simulated);
     if (found.empty()) {
       counted.all.push_back(each);
       continue;
     }
-    ++counted.of_other_jobs;
+    ++of_other_jobs;
     if (!another)
       another = Error::at(fmt::format("{}:{}", path, each.line),
                           fmt::format("found {}, the job's: a log of another job", found));
   }
   if (counted.all.empty() && another) return *another;
   if (counted.all.size() < kLeastIterations + RunMeter::kWarmup)
-    return Error::at(
-        path, fmt::format("found {} iterations{}, expected at least {}, of which the "
-                          "first {} do not count",
-                          counted.all.size(), counted.of_other_jobs > 0 ? " of this job" : "",
-                          kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
+    return Error::at(path, fmt::format("found {} iterations{}, expected at least {}, of which the "
+                                       "first {} do not count",
+                                       counted.all.size(), of_other_jobs > 0 ? " of this job" : "",
+                                       kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
+  if (of_other_jobs > 0)
+    counted.left_out.push_back(fmt::format(
+        "{} iterations of the log with another global batch, sequence or world size do not count.",
+        of_other_jobs));
+  const bool has_pauses = std::ranges::any_of(
+      counted.all, [](const LogIteration& each) { return each.checkpoint || each.evaluation; });
+  if (has_pauses && text.find(kMegatronTime) != std::string_view::npos)
+    counted.left_out.push_back(
+        fmt::format("Megatron-LM's '{}' holds neither checkpoints nor evaluations, which this log "
+                    "has: what they take is not in these seconds.",
+                    kMegatronTime));
   counted.all.erase(counted.all.begin(), counted.all.begin() + RunMeter::kWarmup);
   return counted;
 }
@@ -189,14 +216,14 @@ std::optional<Drift> drift_of(const std::vector<LogIteration>& iterations, doubl
 
 }  // namespace
 
-Result<double> usual_iteration_s(const std::string& path, std::string_view text,
-                                 const SimulatedIteration& simulated) {
+Result<UsualIteration> usual_iteration(const std::string& path, std::string_view text,
+                                       const SimulatedIteration& simulated) {
   ASSIGN_OR_RETURN(const auto counted, counted_iterations(path, text, simulated));
-  return median_seconds(counted.all);
+  return UsualIteration{median_seconds(counted.all), counted.left_out};
 }
 
-Result<Explanation> explain_log(const std::string& path, std::string_view text,
-                                const SimulatedIteration& simulated) {
+Result<LogExplanation> explain_log(const std::string& path, std::string_view text,
+                                   const SimulatedIteration& simulated) {
   ASSIGN_OR_RETURN(const auto counted, counted_iterations(path, text, simulated));
   const std::vector<LogIteration>& all = counted.all;
   const double usual = median_seconds(all);
@@ -241,17 +268,13 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
         "simulated ({:.4g} s): that is not explained. Profiles tell.",
         steady, simulated.seconds));
   }
-  if (counted.of_other_jobs > 0)
-    explanation.notes.push_back(fmt::format(
-        "{} iterations of the log with another global batch or world size do not count.",
-        counted.of_other_jobs));
   if (const auto& band = simulated.interval_s)
     explanation.notes.push_back(fmt::format(
         "The usual iteration is {} the simulation's band: 9 of 10 real runs take {:.4g} "
         "to {:.4g} s.",
         steady >= band->first && steady <= band->second ? "in" : "outside", band->first,
         band->second));
-  return explanation;
+  return LogExplanation{std::move(explanation), counted.left_out};
 }
 
 }  // namespace tandem

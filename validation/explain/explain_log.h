@@ -18,7 +18,9 @@ struct SimulatedIteration {
   double seconds = 0;
   std::optional<std::pair<double, double>> interval_s;
   double tokens_per_gpu = 0, samples = 0;  // of an iteration; 0: not known
-  int gpus = 0;                            // 0: not known
+  int gpus = 0, seq = 0;                   // 0: not known
+  // Megatron-LM's names of the job's sizes, which a log's arguments must state alike.
+  std::vector<std::pair<std::string, int>> arguments;
 };
 
 // An iteration in a log (or the mean of those since the line before), and what the log says
@@ -27,23 +29,30 @@ struct LogIteration {
   int line = 0;
   double seconds = 0;
   bool checkpoint = false, evaluation = false;
-  std::optional<double> batch, gpus;  // global batch and world size, where the log states them
+  std::optional<double> batch, gpus, seq;  // world size and the like, where the log states them
 };
 
-// Reads the iterations of a text, the first ones included. Lines with tokens or samples a second
-// become seconds where the simulation says how many an iteration has.
-std::vector<LogIteration> log_iterations(std::string_view text,
-                                         const SimulatedIteration& simulated);
+// Seconds of an iteration, and what of the log they leave out, in sentences.
+struct UsualIteration {
+  double seconds = 0;
+  std::vector<std::string> left_out;
+};
 
-// Returns the seconds of the usual iteration: the median after the warm-up. Error(BadInput): fewer
-// than 10 iterations after it.
-Result<double> usual_iteration_s(const std::string& path, std::string_view text,
-                                 const SimulatedIteration& simulated);
+struct LogExplanation {
+  Explanation explanation;
+  std::vector<std::string> left_out;  // as of UsualIteration
+};
+
+// Returns the usual iteration of the log's last run: the median after the warm-up. Lines with
+// tokens or samples a second become seconds where the simulation says how many an iteration has.
+// Error(BadInput): fewer than 10 iterations after the warm-up, or a log of another job.
+Result<UsualIteration> usual_iteration(const std::string& path, std::string_view text,
+                                       const SimulatedIteration& simulated);
 
 // Explains the mean iteration after the warm-up. Causes are iterations that take longer than the
 // usual one (after a checkpoint, after an evaluation, or others) and a drift over the run; the rest
-// is not explained. Error(BadInput): fewer than 10 iterations after the warm-up.
-Result<Explanation> explain_log(const std::string& path, std::string_view text,
-                                const SimulatedIteration& simulated);
+// is not explained. Error(BadInput): as of usual_iteration().
+Result<LogExplanation> explain_log(const std::string& path, std::string_view text,
+                                   const SimulatedIteration& simulated);
 
 }  // namespace tandem
