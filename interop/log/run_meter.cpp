@@ -45,15 +45,15 @@ constexpr LogWord kWords[] = {
 struct StepWord {
   std::string_view word, beside;
 };
-constexpr std::array<StepWord, 4> kStepWords = {{{"global_step=", ""},
-                                                 {"global_step:", ""},
-                                                 {"step:", ""},
-                                                 {"iteration", "elapsed time per iteration"}}};
+constexpr std::array<StepWord, 4> kIterationWords = {{{"global_step=", ""},
+                                                      {"global_step:", ""},
+                                                      {"step:", ""},
+                                                      {"iteration", "elapsed time per iteration"}}};
 
 void take_step(std::string_view line, LineFigures* figures) {
-  for (std::size_t i = 0; i < kStepWords.size() && !figures->step; ++i) {
-    if (line.find(kStepWords[i].beside) == line.npos) continue;
-    figures->step = count_behind(line, kStepWords[i].word);
+  for (std::size_t i = 0; i < kIterationWords.size() && !figures->step; ++i) {
+    if (line.find(kIterationWords[i].beside) == line.npos) continue;
+    figures->step = count_behind(line, kIterationWords[i].word);
     figures->step_word = static_cast<int>(i);
   }
 }
@@ -141,7 +141,7 @@ class RunSoFar {
   bool measured_ = false;
   std::optional<std::string> arguments_of_;  // the label of who wrote them
   // The rank that tells of iterations by each word, and the last of them.
-  std::array<std::optional<std::pair<std::string, double>>, kStepWords.size()> last_steps_;
+  std::array<std::optional<std::pair<std::string, double>>, kIterationWords.size()> last_steps_;
 };
 
 }  // namespace

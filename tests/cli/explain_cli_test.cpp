@@ -321,6 +321,9 @@ TEST_CASE("of a log the last run that measured is explained, and what it leaves 
             .get<std::string>()
             .find("Megatron-LM's 'elapsed time per iteration' holds neither checkpoints nor "
                   "evaluations") == 0);
+  const Json names =
+      of_log(box, "> building train, validation, and test datasets\n" + log_text(ms, false, 0), 0);
+  CHECK(names.at("notes") == steady.at("notes"));
 }
 
 TEST_CASE("a log whose arguments are another job's is refused") {

@@ -35,6 +35,15 @@ constexpr std::array<SlowWords, 3> kSlowWords = {
      {"some iterations take longer than the usual one",
       "look at the nodes' logs at that time: restarts of links, garbage collection, data"}}};
 
+// An iteration in a log (or the mean of those since the line before), and what the log says
+// happened before it.
+struct LogIteration {
+  int line = 0;
+  double seconds = 0;
+  bool checkpoint = false, evaluation = false;
+  std::optional<double> batch, gpus, seq;  // world size and the like, where the log states them
+};
+
 double median_seconds(const std::vector<LogIteration>& iterations) {
   std::vector<double> seconds;
   for (const LogIteration& each : iterations) seconds.push_back(each.seconds);
@@ -158,6 +167,7 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
     counted.left_out.push_back(fmt::format(
         "{} iterations of the log with another global batch, sequence or world size do not count.",
         of_other_jobs));
+  counted.all.erase(counted.all.begin(), counted.all.begin() + RunMeter::kWarmup);
   const bool has_pauses = std::ranges::any_of(
       counted.all, [](const LogIteration& each) { return each.checkpoint || each.evaluation; });
   if (has_pauses && text.find(kMegatronTime) != std::string_view::npos)
@@ -165,7 +175,6 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
         fmt::format("Megatron-LM's '{}' holds neither checkpoints nor evaluations, which this log "
                     "has: what they take is not in these seconds.",
                     kMegatronTime));
-  counted.all.erase(counted.all.begin(), counted.all.begin() + RunMeter::kWarmup);
   return counted;
 }
 

@@ -23,15 +23,6 @@ struct SimulatedIteration {
   std::vector<std::pair<std::string, int>> arguments;
 };
 
-// An iteration in a log (or the mean of those since the line before), and what the log says
-// happened before it.
-struct LogIteration {
-  int line = 0;
-  double seconds = 0;
-  bool checkpoint = false, evaluation = false;
-  std::optional<double> batch, gpus, seq;  // world size and the like, where the log states them
-};
-
 // Seconds of an iteration, and what of the log they leave out, in sentences.
 struct UsualIteration {
   double seconds = 0;
