@@ -2,7 +2,6 @@
 // in interop/megatron/files.h.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <sstream>
 #include <utility>
