@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -56,15 +58,24 @@ void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
       host->intra_efficiency, preset.preset, preset.intra_efficiency, preset.intra_GBps));
 }
 
-// Returns the most NVLinks that one of a node's GPUs has.
-int most_nvlinks(const ImportedNode& node) {
+using Adjacency = std::vector<std::vector<int>>;
+
+// A GPU and its number of NVLinks.
+struct LinkedGpu {
+  std::string gpu;
+  int nvlinks = 0;
+};
+
+// Returns the GPU with most NVLinks.
+LinkedGpu most_linked(const std::vector<NodeWire>& nvlinks) {
   std::map<std::string, int> links_of;  // by GPU
-  for (const NodeWire& wire : node.wires) {
+  for (const NodeWire& wire : nvlinks) {
     for (const std::string& end : {wire.from, wire.to})
       if (end.starts_with("gpu")) links_of[end] += wire.nvlinks;
   }
-  int most = 1;
-  for (const auto& [gpu, links] : links_of) most = std::max(most, links);
+  LinkedGpu most;
+  for (const auto& [gpu, links] : links_of)
+    if (links > most.nvlinks) most = {gpu, links};
   return most;
 }
 
@@ -79,14 +90,80 @@ double nvlinks_GBps(const PresetNode& preset) {
   return preset.intra_GBps * most_of_gpu / most_of_pair;
 }
 
+// Returns the most NVLinks that a GPU of the node can have: as many as its kind, and no more than
+// the preset's behind a switch (8 of an H800's).
+int nvlinks_of_gpu(int sm, const PresetNode& preset) {
+  const double line_GBps = nvlink_line_GBps(sm);
+  if (line_GBps == 0 || !preset.nvlinks.empty()) return most_nvlinks(sm);
+  return std::min(most_nvlinks(sm), static_cast<int>(std::lround(preset.intra_GBps / line_GBps)));
+}
+
+// Returns each GPU's NVLinks to a switch that gives these pairs: a pair has as many as the GPU of
+// the two with fewer, so NV12 and NV10 are of GPUs with 12, 12 and 10 links. Empty: no switch does.
+std::vector<int> links_to_switch(const std::vector<NodeWire>& pairs, std::size_t gpus) {
+  Adjacency links(gpus, std::vector<int>(gpus));
+  for (const NodeWire& wire : pairs) {
+    const int from = std::stoi(wire.from.substr(3)), to = std::stoi(wire.to.substr(3));
+    links[from][to] = links[to][from] = wire.nvlinks;
+  }
+  std::vector<int> own;
+  for (std::size_t i = 0; i < gpus; ++i) {
+    own.push_back(*std::ranges::max_element(links[i]));
+    for (std::size_t j = 0; j < i; ++j)
+      if (links[i][j] != std::min(own[i], own[j])) return {};
+  }
+  return own;
+}
+
+// Returns NVLinks to a switch, and notes GPUs with fewer than others.
+std::vector<NodeWire> switch_wires(const std::vector<int>& links, HostTemplate* host) {
+  const int usual = *std::ranges::max_element(links);
+  std::vector<NodeWire> wires;
+  std::vector<std::string> fewer;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const std::string gpu = fmt::format("gpu{}", i);
+    if (links[i] > 0) wires.push_back(NodeWire::of_nvlinks(gpu, "nvswitch", links[i]));
+    if (links[i] < usual) fewer.push_back(fmt::format("{} {}", gpu, links[i]));
+  }
+  if (!fewer.empty())
+    host->assumed.push_back(
+        fmt::format("{} NVLinks of each GPU lead to a switch, but of {}: a pair has as many as the "
+                    "GPU of the two with fewer",
+                    usual, fmt::join(fewer, ", ")));
+  return wires;
+}
+
+// Returns a node's NVLinks. Those that a table counts by pairs lead to a switch if a GPU has not as
+// many of its own: with NV18 among 8 GPUs 7 x 18. Two GPUs with all 18 have a switch, too.
+Result<std::vector<NodeWire>> counted_nvlinks(const ImportedNode& node, const PresetNode& preset,
+                                              HostTemplate* host) {
+  std::vector<NodeWire> nvlinks;
+  std::ranges::copy_if(node.wires, std::back_inserter(nvlinks),
+                       [](const NodeWire& wire) { return wire.kind == NodeWire::Nvlink; });
+  const int most = nvlinks_of_gpu(sm_of(node, preset), preset);
+  const bool has_all = std::ranges::any_of(
+      nvlinks, [](const NodeWire& wire) { return wire.nvlinks == kMostNvlinks; });
+  if (node.counts_pairs && (has_all || most_linked(nvlinks).nvlinks > most)) {
+    const std::vector<int> links = links_to_switch(nvlinks, node.gpus.size());
+    if (!links.empty()) nvlinks = switch_wires(links, host);
+  }
+  const LinkedGpu linked = most_linked(nvlinks);
+  if (linked.nvlinks <= most) return nvlinks;
+  return Error{fmt::format(
+      "found {} NVLinks of {} ({}), expected at most the {} of a GPU as {} has{}", linked.nvlinks,
+      linked.gpu, node.kind, most, preset.preset,
+      node.counts_pairs ? ", or pairs at a switch, each with the links of the GPU with fewer"
+                        : "")};
+}
+
 // Adds NVLinks that a file counts, each at NCCL's rate for this kind of GPU. If the kind is
 // unknown, a GPU's links together get the rate of the preset's.
-void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
-  const int sm = sm_of(node, preset);
+void add_counted_nvlinks(const std::vector<NodeWire>& nvlinks, int sm, const PresetNode& preset,
+                         HostTemplate* host) {
   const double nccl_GBps = nccl_nvlink_GBps(sm);  // of one link; 0: the kind is unknown
-  const double link_GBps = nccl_GBps > 0 ? nccl_GBps : nvlinks_GBps(preset) / most_nvlinks(node);
-  for (const NodeWire& wire : node.wires) {
-    if (wire.kind != NodeWire::Nvlink) continue;
+  const double link_GBps =
+      nccl_GBps > 0 ? nccl_GBps : nvlinks_GBps(preset) / std::max(1, most_linked(nvlinks).nvlinks);
+  for (const NodeWire& wire : nvlinks) {
     const bool to_switch = wire.to == "nvswitch";
     host->has_switch |= to_switch;
     host->nvlinks.push_back({wire.from, wire.to, wire.nvlinks * link_GBps,
@@ -139,8 +216,6 @@ void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplat
                   "file names none",
                   host->gpus, preset.preset, switches.size()));
 }
-
-using Adjacency = std::vector<std::vector<int>>;
 
 // Returns whether NVLinks join all GPUs, directly or through other GPUs.
 bool is_connected(const Adjacency& adjacency) {
@@ -280,7 +355,8 @@ Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset)
   host.nic_latency_us = preset.inter_latency_us / 2;  // a message passes two NICs' cables
   if (!node.states_gpus) spread_gpus(node, preset, &host);
   if (node.states_nvlinks) {
-    add_counted_nvlinks(node, preset, &host);
+    ASSIGN_OR_RETURN(const std::vector<NodeWire> nvlinks, counted_nvlinks(node, preset, &host));
+    add_counted_nvlinks(nvlinks, sm_of(node, preset), preset, &host);
   } else {
     if (preset.gpus < host.gpus)
       return Error{

@@ -43,6 +43,7 @@ struct ImportedNode {
   std::vector<NodeWire> wires;
   int hosts = 1;                // hosts that share one NVLink switch
   bool states_nvlinks = false;  // false: the file only lists devices
+  bool counts_pairs = false;    // true: NVLinks through a switch stand as ones from GPU to GPU
   bool states_gpus = true;      // false: the file only lists network devices
   bool joins_hosts = false;     // NVLinks lead to a switch shared by several hosts (MNNVL)
   std::string kind;             // "NCCL topology dump", ...

@@ -6,15 +6,17 @@
 namespace tandem {
 namespace {
 
-// Rates of one NVLink, for GPUs of compute capability `sm` up to that of the row before.
+// Rates of one NVLink and the most that a GPU has, for GPUs of compute capability `sm` up to that
+// of the row before.
 struct NvlinkRate {
   int sm;
   double nccl_GBps, line_GBps;
+  int most;
 };
 
-constexpr std::array kNvlinks = {NvlinkRate{100, 40.1, 50},   NvlinkRate{90, 20.6, 25},
-                                 NvlinkRate{86, 12, 14.0625}, NvlinkRate{80, 20, 25},
-                                 NvlinkRate{70, 20, 25},      NvlinkRate{60, 18, 20}};
+constexpr std::array kNvlinks = {NvlinkRate{100, 40.1, 50, 18},  NvlinkRate{90, 20.6, 25, 18},
+                                 NvlinkRate{86, 12, 14.0625, 4}, NvlinkRate{80, 20, 25, 12},
+                                 NvlinkRate{70, 20, 25, 6},      NvlinkRate{60, 18, 20, 4}};
 
 const NvlinkRate* nvlink_of(int sm) {
   for (const NvlinkRate& rate : kNvlinks) {
@@ -65,6 +67,11 @@ double nccl_nvlink_GBps(int sm) {
 double nvlink_line_GBps(int sm) {
   const NvlinkRate* rate = nvlink_of(sm);
   return rate == nullptr ? 0 : rate->line_GBps;
+}
+
+int most_nvlinks(int sm) {
+  const NvlinkRate* rate = nvlink_of(sm);
+  return rate == nullptr ? kMostNvlinks : rate->most;
 }
 
 double pcie_GBps(std::string_view speed, double width) {

@@ -11,6 +11,10 @@ namespace tandem {
 double nccl_nvlink_GBps(int sm);
 double nvlink_line_GBps(int sm);
 
+constexpr int kMostNvlinks = 18;  // of one GPU of any kind
+// Returns the most NVLinks that a GPU of this compute capability has; of an unknown one, of any.
+int most_nvlinks(int sm);
+
 // Returns the rate of a PCIe link of speed "16.0 GT/s PCIe" or "16 GT/s" and `width` lanes; 0
 // lanes: 16.
 double pcie_GBps(std::string_view speed, double width);

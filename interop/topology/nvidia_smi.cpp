@@ -1,8 +1,8 @@
 // Reads the table of `nvidia-smi topo -m`, which states for each pair of devices how they are
-// joined (NV4, PIX, SYS). From the PCIe paths the PCIe switches and sockets are inferred, from the
-// counts of NVLinks whether there is an NVLink switch. The header may be underlined by ANSI codes,
-// and network devices are called NIC0 with a legend, or by their names. The table states neither
-// models of GPUs nor speeds. Declared in interop/topology/readers.h.
+// joined (NV4, PIX, SYS). From the PCIe paths the PCIe switches and sockets are inferred. Whether
+// NVLinks lead to a switch follows from the kind of GPU (host_template.cpp). The header may be
+// underlined by ANSI codes, and network devices are called NIC0 with a legend, or by their names.
+// The table states neither models of GPUs nor speeds. Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,10 +18,6 @@
 
 namespace tandem {
 namespace {
-
-// The most NVLinks that one GPU has. If a GPU's counts to all others sum to more, its links lead to
-// a switch, and each cell counts the same links again.
-constexpr int kMostNvlinksOfGpu = 18;
 
 // The cells for a path by PCIe. It leads through one bridge (PIX), several bridges (PXB), the CPU's
 // host bridge (PHB), several host bridges (NODE) or two sockets (SYS; older drivers write SOC). NV4
@@ -192,27 +188,13 @@ bool share_socket(const SmiTable& table, std::size_t i, std::size_t j) {
          other != table.affinity.end() && own->second == other->second;
 }
 
-// Adds the NVLinks of all GPUs. They lead to a switch if every pair has equally many, and a GPU
-// would need more than it has to reach each other GPU by its own: with NV18 among 8 GPUs 7 x 18.
-// Two GPUs with all 18 have a switch, too.
+// Adds the NVLinks of each pair of GPUs.
 void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, ImportedNode* node) {
-  const auto links = [&](std::size_t i, std::size_t j) {
-    return nvlinks_of(table.cells.at(table.devices[gpus[i]])[gpus[j]]).value_or(0);
-  };
-  const int each = gpus.size() > 1 ? links(0, 1) : 0;
-  bool alike = each > 0;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) alike &= links(i, j) == each;
-  }
-  const bool is_switch = alike && (each * (static_cast<int>(gpus.size()) - 1) > kMostNvlinksOfGpu ||
-                                   each == kMostNvlinksOfGpu);
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    if (is_switch)
-      node->wires.push_back(NodeWire::of_nvlinks(fmt::format("gpu{}", i), "nvswitch", each));
-    for (std::size_t j = i + 1; j < gpus.size() && !is_switch; ++j) {
-      if (links(i, j) > 0)
+    for (std::size_t j = i + 1; j < gpus.size(); ++j) {
+      if (const auto links = nvlinks_of(table.cells.at(table.devices[gpus[i]])[gpus[j]]))
         node->wires.push_back(
-            NodeWire::of_nvlinks(fmt::format("gpu{}", i), fmt::format("gpu{}", j), links(i, j)));
+            NodeWire::of_nvlinks(fmt::format("gpu{}", i), fmt::format("gpu{}", j), *links));
     }
   }
 }
@@ -281,7 +263,7 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
   ASSIGN_OR_RETURN(const SmiTable table, read_table(source));
   ImportedNode node;
   node.kind = "nvidia-smi topo -m";
-  node.states_nvlinks = true;
+  node.states_nvlinks = node.counts_pairs = true;
   std::vector<std::size_t> gpus;  // their columns
   for (std::size_t i = 0; i < table.devices.size(); ++i) {
     if (is_gpu_name(table.devices[i])) gpus.push_back(i);

@@ -26,6 +26,36 @@ ImportedTopology captured(const std::string& name) { return captured(std::vector
 
 const std::string kTopology = "interop/topology/";
 
+// nvidia-smi's table of GPUs with so many NVLinks to a switch: a pair has as many as the GPU of the
+// two with fewer.
+std::string switched_table(const std::vector<int>& links) {
+  std::string header, rows;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    header += fmt::format("\tGPU{}", i);
+    rows += fmt::format("GPU{}", i);
+    for (std::size_t j = 0; j < links.size(); ++j) {
+      const int both = std::min(links[i], links[j]);
+      rows += i == j ? "\tX" : both > 0 ? fmt::format("\tNV{}", both) : "\tNODE";
+    }
+    rows += '\n';
+  }
+  return header + '\n' + rows;
+}
+
+PresetNode node_of(const std::string& preset, const std::string& device, double intra_GBps) {
+  PresetNode node = eight_h100();
+  node.preset = preset;
+  node.device = device;
+  node.intra_GBps = intra_GBps;
+  return node;
+}
+
+std::string compose_fault(const std::string& text, const PresetNode& preset) {
+  const auto cluster = compose(topology_in("file", text), preset, {});
+  REQUIRE(!cluster.ok());
+  return cluster.error().text();
+}
+
 }  // namespace
 
 TEST_CASE("captured dumps have the GPUs, NICs and presets of their machines") {
@@ -154,6 +184,55 @@ TEST_CASE("fewer bare GPUs than the preset has keep its NVLinks among the first,
   CHECK(cables_at(node, "gpu2").front() == "n0.gpu2 n0.nvlinks 450");
   CHECK(cables_at(node, "nvswitch").empty());
   CHECK_FALSE(node.nvls);
+}
+
+TEST_CASE("GPUs with some NVLinks down keep a switch, with their share of its rate") {
+  const PresetNode a100 = node_of("dgx-a100", "A100-SXM4-80GB", 300);
+  const ComposedCluster node =
+      composed(topology_in("smi", switched_table({12, 12, 12, 12, 12, 10, 12, 12})), a100);
+  CHECK(cables_at(node, "nvswitch").size() == 8);
+  CHECK(cables_at(node, "gpu4").front() == "n0.gpu4 n0.nvswitch 243");
+  CHECK(cables_at(node, "gpu5").front() == "n0.gpu5 n0.nvswitch 202.5");
+  CHECK(node.nvlinks.empty());
+  CHECK(says(node.assumed, "12 NVLinks of each GPU lead to a switch, but of gpu5 10: a pair"));
+  // A GPU with all of them down has PCIe.
+  const ComposedCluster without =
+      composed(topology_in("smi", switched_table({18, 18, 0, 18})), eight_h100());
+  CHECK(cables_at(without, "nvswitch").size() == 3);
+  CHECK(cables_at(without, "gpu2").front() == "n0.gpu2 n0.nic2 50");
+  CHECK(says(without.assumed, "but of gpu2 0: a pair"));
+}
+
+TEST_CASE("a table's NVLinks lead to a switch by what the kind of GPU has") {
+  const auto first = [](int links, std::size_t gpus, const PresetNode& preset) {
+    const std::string table = switched_table(std::vector<int>(gpus, links));
+    return cables_at(composed(topology_in("smi", table), preset), "gpu0").front();
+  };
+  // Four V100 of a DGX-2, and three H800 with 8 links each.
+  CHECK(first(6, 4, node_of("dgx-2", "V100-SXM3-32GB", 300)).starts_with("n0.gpu0 n0.nvswitch"));
+  const PresetNode h800 = node_of("hgx-h800", "H800-SXM5-80GB", 200);
+  CHECK(first(8, 3, h800) == "n0.gpu0 n0.nvswitch 164.8");
+  CHECK(first(4, 3, h800) == "n0.gpu0 n0.nvlinks 82.4");
+  // H200 NVL: four joined by a bridge.
+  CHECK(first(6, 4, eight_h100()) == "n0.gpu0 n0.nvlinks 123.6");
+}
+
+TEST_CASE("more NVLinks than a GPU has are refused") {
+  std::string table = switched_table({18, 18, 18, 18});
+  const std::string row1 = "GPU1\tNV18\tX\tNV18", row2 = "GPU2\tNV18\tNV18\tX";
+  table.replace(table.find(row1), row1.size(), "GPU1\tNV18\tX\tNODE");
+  table.replace(table.find(row2), row2.size(), "GPU2\tNV18\tNODE\tX");
+  CHECK(compose_fault(table, eight_h100()) ==
+        "found 54 NVLinks of gpu0 (nvidia-smi topo -m), expected at most the 18 of a GPU as "
+        "dgx-h100 has, or pairs at a switch, each with the links of the GPU with fewer");
+  CHECK(compose_fault(switched_table({18, 18}), node_of("hgx-h800", "H800-SXM5-80GB", 200))
+            .starts_with("found 18 NVLinks of gpu0 (nvidia-smi topo -m), expected at most the 8 "));
+  CHECK(compose_fault(R"(<system version="1"><cpu><pci busid="1" class="0x030200">
+    <gpu dev="0" sm="90"><nvlink target="7" count="36" tclass="0x068000"/></gpu></pci></cpu>
+    </system>)",
+                      eight_h100()) ==
+        "found 36 NVLinks of gpu0 (NCCL topology), expected at most the 18 of a GPU as dgx-h100 "
+        "has");
 }
 
 }  // namespace tandem
