@@ -418,6 +418,13 @@ TEST_CASE("as many rings run in an NVLink adjacency as fit into its links") {
   CHECK(rate(mesh, {0, 1, 2, 3, 4, 5, 6, 7}) == 7);
   CHECK(rate(mesh, {2, 5}) == 1);
   CHECK(rate(mesh, {0, 1, 2, 3}) == 2);
+  // Many links end the search early, with nearly as many rings as the GPU with fewest has links.
+  CHECK(rate("09999999 90099999 90099999 99909999 99990999 99999099 99999909 99999990",
+             {0, 1, 2, 3, 4, 5, 6, 7}) == 6);
+  const double six = rate("09999699 90999699 99099699 99909699 99990699 66666066 99999609 99999690",
+                          {0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(six <= 42.0 / 9);
+  CHECK(six >= 40.0 / 9);
   for (const char* wrong : {"01", "011 101", "02 10", "10 01", "00 00", "0a a0", "0222x"})
     CHECK_FALSE(parse_nvlink_adjacency(wrong).ok());
 }
