@@ -88,6 +88,13 @@ Result<XmlElement> parse_xml(const std::string& text, const std::string& path) {
                      fmt::format("found no XML ({}), expected a whole file",
                                  parsed ? "it has no element" : parsed.description()));
   }
+  for (pugi::xml_node next = root.next_sibling(); next; next = next.next_sibling()) {
+    if (next.type() != pugi::node_element) continue;
+    return Error::at(fmt::format("{}:{}", path, LineCounter(text).line_at(next.offset_debug())),
+                     fmt::format("found <{}> behind the file's <{}>, expected one element that "
+                                 "holds all others",
+                                 next.name(), root.name()));
+  }
   XmlElement element;
   LineCounter lines(text);
   if (!copy_element(root, 0, &lines, &element))

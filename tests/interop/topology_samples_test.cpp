@@ -172,6 +172,14 @@ TEST_CASE("NICs that no GPU reaches by a PCIe switch are for storage, if others 
   CHECK(topology_in("smi", old).node->nics.size() == 1);
 }
 
+TEST_CASE("a second <system> in one file is refused with its line") {
+  const std::string one = R"(<system version="1"><cpu><pci class="0x030200"/></cpu></system>)";
+  CHECK(topology_in("a.xml", "<!-- a -->\n" + one + "\n<!-- b -->\n").node->gpus.size() == 1);
+  CHECK(topology_fault("a.xml", one + '\n' + one + '\n') ==
+        "a.xml:2: found <system> behind the file's <system>, expected one element that holds all "
+        "others");
+}
+
 TEST_CASE("fewer bare GPUs than the preset has keep its NVLinks among the first, and no switch") {
   PresetNode preset = eight_h100();
   preset.gpus = 4;
