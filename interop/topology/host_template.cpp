@@ -45,12 +45,27 @@ void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
   }
 }
 
+// Returns the rate of all NVLinks of a preset's GPU together. Without a switch, intra_GBps is the
+// rate of the pair of GPUs that most NVLinks join.
+double nvlinks_GBps(const PresetNode& preset) {
+  int most_of_pair = 1, most_of_gpu = 1;
+  for (const std::vector<int>& row : preset.nvlinks) {
+    most_of_pair = std::max(most_of_pair, *std::ranges::max_element(row));
+    most_of_gpu = std::max(most_of_gpu, std::accumulate(row.begin(), row.end(), 0));
+  }
+  return preset.intra_GBps * most_of_gpu / most_of_pair;
+}
+
 // NCCL counts less for an NVLink than its line rate, of which the preset's efficiency is a share.
 // Restates it as a share of NCCL's rate, so that rate x efficiency stays the same: an NVLink of 25
 // GB/s at 0.8 carries 20, which is 0.97 of NCCL's 20.6 GB/s. If that exceeds 1 (a V100's 25 GB/s at
 // 0.89 carry more than NCCL's 20), the wires get the higher rate and the efficiency is 1.
 void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
-  const double restated = preset.intra_efficiency * nvlink_line_GBps(sm) / nccl_nvlink_GBps(sm);
+  const double line_GBps = nvlink_line_GBps(sm);
+  double restated = preset.intra_efficiency * line_GBps / nccl_nvlink_GBps(sm);
+  // dgx-2's rate is that of both directions.
+  if (sm == sm_of_device(preset.device))
+    restated *= std::max(1.0, nvlinks_GBps(preset) / (most_nvlinks(sm) * line_GBps));
   for (HostWire& wire : host->nvlinks) wire.GBps *= std::max(1.0, restated);
   host->intra_efficiency = std::min(1.0, restated);
   host->assumed.push_back(fmt::format(
@@ -77,17 +92,6 @@ LinkedGpu most_linked(const std::vector<NodeWire>& nvlinks) {
   for (const auto& [gpu, links] : links_of)
     if (links > most.nvlinks) most = {gpu, links};
   return most;
-}
-
-// Returns the rate of all NVLinks of a preset's GPU together. Without a switch, intra_GBps is the
-// rate of the pair of GPUs that most NVLinks join.
-double nvlinks_GBps(const PresetNode& preset) {
-  int most_of_pair = 1, most_of_gpu = 1;
-  for (const std::vector<int>& row : preset.nvlinks) {
-    most_of_pair = std::max(most_of_pair, *std::ranges::max_element(row));
-    most_of_gpu = std::max(most_of_gpu, std::accumulate(row.begin(), row.end(), 0));
-  }
-  return preset.intra_GBps * most_of_gpu / most_of_pair;
 }
 
 // Returns the most NVLinks that a GPU of the node can have: as many as its kind, and no more than

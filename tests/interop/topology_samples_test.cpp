@@ -216,8 +216,11 @@ TEST_CASE("a table's NVLinks lead to a switch by what the kind of GPU has") {
     const std::string table = switched_table(std::vector<int>(gpus, links));
     return cables_at(composed(topology_in("smi", table), preset), "gpu0").front();
   };
-  // Four V100 of a DGX-2, and three H800 with 8 links each.
-  CHECK(first(6, 4, node_of("dgx-2", "V100-SXM3-32GB", 300)).starts_with("n0.gpu0 n0.nvswitch"));
+  // Four V100 of a DGX-2, whose preset has the rate of both directions: 0.45 of 300 GB/s.
+  PresetNode dgx2 = node_of("dgx-2", "V100-32GB", 300);
+  dgx2.intra_efficiency = 0.45;
+  CHECK(first(6, 4, dgx2) == "n0.gpu0 n0.nvswitch 135");
+  // Three H800 with 8 links each.
   const PresetNode h800 = node_of("hgx-h800", "H800-SXM5-80GB", 200);
   CHECK(first(8, 3, h800) == "n0.gpu0 n0.nvswitch 164.8");
   CHECK(first(4, 3, h800) == "n0.gpu0 n0.nvlinks 82.4");
