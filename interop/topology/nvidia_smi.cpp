@@ -83,6 +83,19 @@ Status check_both_ways(const SmiTable& table, const std::string& where) {
   return Done{};
 }
 
+// Checks that GPUs stand in the order of their numbers, since ranks follow the columns.
+Status check_order(const SmiTable& table, const std::string& where) {
+  std::string last;
+  for (const std::string& device : table.devices) {
+    if (!is_gpu_name(device)) continue;
+    if (!last.empty() && digits_of(device.substr(3)) <= digits_of(last.substr(3)))
+      return Error::at(
+          where, fmt::format("found {} behind {}, expected GPUs in their order", device, last));
+    last = device;
+  }
+  return Done{};
+}
+
 Result<SmiTable> read_table(const TopologySource& source) {
   SmiTable table;
   int line_number = 0;
@@ -94,13 +107,19 @@ Result<SmiTable> read_table(const TopologySource& source) {
       if (!is_gpu_name(words[0])) continue;
       table.devices = devices_in_header(words);
       table.line = line_number;
+      RETURN_IF_ERROR(check_order(table, source.at(line_number)));
       continue;
     }
     if (words.size() == 2 && words[0].starts_with("NIC") && words[0].ends_with(':')) {
       table.legend[words[0].substr(0, words[0].size() - 1)] = words[1];
       continue;
     }
-    if (std::ranges::find(table.devices, words[0]) == table.devices.end()) continue;
+    if (std::ranges::find(table.devices, words[0]) == table.devices.end()) {
+      if (!is_gpu_name(words[0])) continue;
+      return Error::at(
+          source.at(line_number),
+          fmt::format("found a row {} without a column, expected the whole table", words[0]));
+    }
     if (table.cells.contains(words[0]))
       return Error::at(source.at(line_number),
                        fmt::format("found a second row {}, expected one a device", words[0]));

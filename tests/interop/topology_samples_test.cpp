@@ -172,6 +172,13 @@ TEST_CASE("NICs that no GPU reaches by a PCIe switch are for storage, if others 
   CHECK(topology_in("smi", old).node->nics.size() == 1);
 }
 
+TEST_CASE("a table of nvidia-smi with GPUs in another order, or cut on the right, is refused") {
+  CHECK(topology_fault("t", "\tGPU0\tGPU2\tGPU1\nGPU0\tX\tSYS\tSYS\n") ==
+        "t:1: found GPU1 behind GPU2, expected GPUs in their order");
+  CHECK(topology_fault("t", "\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tSYS\tX\nGPU2\tSYS\tSYS\n") ==
+        "t:4: found a row GPU2 without a column, expected the whole table");
+}
+
 TEST_CASE("a second <system> in one file is refused with its line") {
   const std::string one = R"(<system version="1"><cpu><pci class="0x030200"/></cpu></system>)";
   CHECK(topology_in("a.xml", "<!-- a -->\n" + one + "\n<!-- b -->\n").node->gpus.size() == 1);
