@@ -208,6 +208,12 @@ class NcclSystem {
                    .parent = parent,
                    .pcie_GBps = rate_of(pci),
                    .gpu = {pci_id(pci), 0}};
+    for (const FoundGpu& other : gpus_) {
+      if (!found.busid.empty() && other.busid == found.busid && other.host == host)
+        return Error::at(
+            source_.at(pci.line),
+            fmt::format("found a second GPU at busid '{}', expected one of a host", found.busid));
+    }
     if (const XmlElement* gpu = pci.child("gpu")) {
       states_nvlinks_ = true;
       found.dev = static_cast<int>(gpu->number("dev", -1));

@@ -179,6 +179,13 @@ TEST_CASE("a table of nvidia-smi with GPUs in another order, or cut on the right
         "t:4: found a row GPU2 without a column, expected the whole table");
 }
 
+TEST_CASE("two GPUs of a host at one bus id are refused") {
+  CHECK(topology_fault("a.xml",
+                       "<system version=\"1\"><cpu>\n<pci busid=\"1\" class=\"0x030200\"/>\n"
+                       "<pci busid=\"1\" class=\"0x030200\"/></cpu></system>") ==
+        "a.xml:3: found a second GPU at busid '1', expected one of a host");
+}
+
 TEST_CASE("a second <system> in one file is refused with its line") {
   const std::string one = R"(<system version="1"><cpu><pci class="0x030200"/></cpu></system>)";
   CHECK(topology_in("a.xml", "<!-- a -->\n" + one + "\n<!-- b -->\n").node->gpus.size() == 1);
