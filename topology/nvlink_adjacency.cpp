@@ -1,7 +1,7 @@
 // Packs rings into an NVLink adjacency, as NCCL searches for channels. In: the links of each pair
 // of GPUs. Out: how many rings fit. The search is a branch and bound over edge-disjoint Hamiltonian
 // cycles. It is exhaustive for the links of real machines; with very many links it ends after
-// kMostSteps, and the rings that it has found by then count.
+// kMostRingSteps, and the rings that it has found by then count.
 #include "topology/nvlink_adjacency.h"
 
 #include <fmt/format.h>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t kMostGpus = 8;  // more would make the exhaustive search slow
 constexpr int kMostLinksOfPair = 9;   // one digit
-// Some milliseconds. A DGX-1 takes 48 steps. A first cycle of 8 GPUs, or that there is
-// none, is found within 13,700, as there are 7! orders.
-constexpr int kMostSteps = 100'000;
+// Some milliseconds. A DGX-1 takes 48 steps. A first cycle of 8 GPUs, or that there is none, is
+// found within 13,700, as there are 7! orders.
+constexpr int kMostRingSteps = 100'000;
 
 // Finds the most cycles through all members that use no link twice. Each cycle is two rings, since
 // links have two directions.
@@ -49,7 +49,7 @@ class Packing {
   // `seen` are the members on it so far. Tries members with most links left first, so that a search
   // that is cut short has found nearly the most cycles.
   void walk(std::size_t here, unsigned seen, int found) {
-    if (best_ == most_ || ++steps_ > kMostSteps) return;
+    if (best_ == most_ || ++steps_ > kMostRingSteps) return;
     const bool closes = seen + 1 == 1U << links_.size();
     for (int left = kMostLinksOfPair; left > 0; --left) {
       for (std::size_t next = closes ? 0 : 1; next < (closes ? 1 : links_.size()); ++next) {
