@@ -427,7 +427,11 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
       flows.steps(1);
       break;
     case CommKind::RingShift:
-      flows.ring(devices, 1);
+      for (std::size_t i = 0; i < n; ++i) {
+        const std::vector<DeviceId> pair = {devices[i], devices[(i + 1) % n]};
+        const bool crosses = cluster.node_of(pair[0]) != cluster.node_of(pair[1]);
+        flows.send(pair[0], pair[1], crosses ? 1 : nvlink_share(cluster, pair));
+      }
       flows.steps(1);
       break;
     case CommKind::AllToAll:

@@ -429,6 +429,19 @@ TEST_CASE("as many rings run in an NVLink adjacency as fit into its links") {
     CHECK_FALSE(parse_nvlink_adjacency(wrong).ok());
 }
 
+TEST_CASE("a shift round a ring takes the time of the pair with fewest links") {
+  const Cluster dgx1 = build(*load_preset("dgx-1"), 8);
+  const auto takes = [&](CommKind kind, std::vector<DeviceId> devices) {
+    return collective_ns(dgx1, kind, 512 * kMiB, devices);
+  };
+  // GPUs 0 and 3 have two links, 0 and 1 one.
+  const Nanoseconds one = takes(CommKind::SendRecv, {DeviceId{0}, DeviceId{1}});
+  const Nanoseconds two = takes(CommKind::SendRecv, {DeviceId{0}, DeviceId{3}});
+  CHECK(one > 3 * two / 2);
+  CHECK(takes(CommKind::RingShift, {DeviceId{0}, DeviceId{3}}) == two);
+  CHECK(takes(CommKind::RingShift, {DeviceId{0}, DeviceId{1}, DeviceId{2}, DeviceId{3}}) == one);
+}
+
 TEST_CASE("over nodes a mesh of links does as a switch with the rate of all of a GPU's links") {
   ClusterSpec mesh = *load_preset("azure-nd-mi300x");
   ClusterSpec switched = mesh;
