@@ -132,6 +132,16 @@ Error CsvFile::error(int line, std::string_view message) const {
   return Error::at(fmt::format("{}:{}", path, line), std::string(message));
 }
 
+Status CsvFile::check_columns() const {
+  const std::vector<std::string>& columns = rows.front().cells;
+  for (const std::string& column : columns) {
+    if (!column.empty() && std::ranges::count(columns, column) > 1)
+      return error(rows.front().line,
+                   fmt::format("found the column {} twice, expected it once", column));
+  }
+  return Done{};
+}
+
 Result<CsvFile> read_csv(const std::string& path) {
   RETURN_IF_ERROR(check_readable(path, "a CSV file"));
   CsvFile file{path, {}, {}};
@@ -163,6 +173,7 @@ Result<CsvTable> CsvTable::read(const std::string& path) {
   ASSIGN_OR_RETURN(table.file_, read_csv(path));
   if (table.file_.rows.empty())
     return table.file_.error(1, "found no rows, expected a header row of column names");
+  RETURN_IF_ERROR(table.file_.check_columns());
   table.columns_ = table.file_.rows.front().cells;
   table.file_.rows.erase(table.file_.rows.begin());
   for (const CsvRow& row : table.file_.rows) {

@@ -28,6 +28,8 @@ struct CsvFile {
 
   // Returns the Error "path:line: message".
   Error error(int line, std::string_view message) const;
+  // An Error if the first row, a header, names a column twice. REQUIRES: there is a row.
+  Status check_columns() const;
 };
 
 Result<CsvFile> read_csv(const std::string& path);

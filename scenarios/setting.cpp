@@ -289,12 +289,8 @@ Result<Axis> read_list(const std::string& path) {
   ASSIGN_OR_RETURN(const CsvFile file, read_csv(path));
   if (file.rows.size() < 2)
     return file.error(1, "found no rows, expected a header row of keys and a row a run");
+  RETURN_IF_ERROR(file.check_columns());
   const std::vector<std::string>& keys = file.rows.front().cells;
-  for (const std::string& key : keys) {
-    if (std::ranges::count(keys, key) > 1)
-      return file.error(file.rows.front().line,
-                        fmt::format("found the column {} twice, expected it once", key));
-  }
   Axis axis{"list", {}};
   for (const CsvRow& row : std::span(file.rows).subspan(1)) {
     if (row.cells.size() != keys.size())

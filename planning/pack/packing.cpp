@@ -170,6 +170,14 @@ Result<std::vector<int>> read_lengths(const std::string& path, int longest,
   if (!table.has("length"))
     return Error::at(fmt::format("{}:1", path),
                      "found no column 'length', expected one with the tokens of each sequence");
+  // Other columns may say how often a length comes, or which sequences count.
+  for (const std::string& column : table.columns()) {
+    if (column != "length")
+      return Error::at(fmt::format("{}:1", path),
+                       fmt::format("found the column '{}', expected 'length' alone: a row is one "
+                                   "sequence, in training order",
+                                   column));
+  }
   std::vector<int> lengths;
   for (int row = 0; row < table.size(); ++row) {
     ASSIGN_OR_RETURN(const std::int64_t length, table.integer(row, "length"));

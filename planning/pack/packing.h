@@ -15,7 +15,8 @@ namespace tandem {
 using Bin = std::vector<int>;
 
 // Reads the column `length` of a CSV file, in its order. Errors name file and line: no such column,
-// not an integer, a length that is not from 1 to `longest`; `expected` names that limit.
+// a column beside it, not an integer, a length that is not from 1 to `longest`; `expected` names
+// that limit.
 Result<std::vector<int>> read_lengths(const std::string& path, int longest,
                                       const std::string& expected);
 

@@ -382,7 +382,8 @@ TEST_CASE("tandem pack refuses what it cannot play with one line") {
   sandbox.file("few.csv", csv_of(std::vector<int>(15, 100)));
   sandbox.file("empty.csv", "# nothing\n");
   sandbox.file("other.csv", "tokens\n100\n");
-  sandbox.file("text.csv", "name,length\na,100\nb,long\n");
+  sandbox.file("text.csv", "length\n100\nlong\n");
+  sandbox.file("counts.csv", "length,count\n100,15\n200,1\n");
   sandbox.file("none.csv", "length\n100\n0\n");
   sandbox.file("long.csv", "length\n100\n513\n");
   const auto refused = [&](const std::string& arguments, const std::string& line) {
@@ -408,6 +409,8 @@ TEST_CASE("tandem pack refuses what it cannot play with one line") {
   refused("small.toml other.csv --tokens 512", "other.csv:1: found no column 'length'");
   refused("small.toml text.csv --tokens 512",
           "text.csv:3: column 'length': found 'long', expected an integer");
+  refused("small.toml counts.csv --tokens 512",
+          "counts.csv:1: found the column 'count', expected 'length' alone");
   refused("small.toml none.csv --tokens 512",
           "none.csv:3: column 'length': found 0, expected 1 to 512, model.seq");
   refused("small.toml long.csv --tokens 1024",

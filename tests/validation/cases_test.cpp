@@ -140,6 +140,8 @@ TEST_CASE("a bad line is refused with its place, what was found and what was exp
         "c.csv:2: column 'zero_stage': found 4, expected 0 to 3");
   CHECK(refused(kLeast + "\nx,f,selene,4,512\n") ==
         "c.csv:2: found 5 cells, expected 9 as in the header");
+  CHECK(refused("# runs\n" + kLeast + ",iteration_s\nx,f,selene,4,512,8,128,1024,2,3\n") ==
+        "c.csv:2: found the column iteration_s twice, expected it once");
   CHECK(refused(kLeast + "\n") == "c.csv:1: found a header alone, expected a line a run");
   CHECK(refused("id,family\nx,f\n").starts_with("c.csv:1: found no column 'iteration_s', "));
 }
