@@ -66,7 +66,7 @@ void add_pack(const Command& app) {
   command.option("input", &options->input, "SCENARIO.toml").required();
   command
       .option("lengths", &options->lengths,
-              "LENGTHS.csv: one column 'length', the tokens of each sequence in its order")
+              "LENGTHS.csv: a column 'length', the tokens of each sequence in its order")
       .required();
   command.option("--tokens", &options->tokens, "most tokens of a bin").required().at_least_one();
   command
