@@ -6,8 +6,11 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "base/file.h"
+#include "base/split.h"
 #include "cli/cluster_input.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
@@ -16,6 +19,7 @@
 #include "job/site.h"
 #include "launch/standard_output.h"
 #include "report/text/comm_table.h"
+#include "topology/gpu_names.h"
 #include "topology/traffic.h"
 
 namespace tandem {
@@ -100,12 +104,29 @@ void compare_tables(const std::string& name, const std::vector<LoggedTable>& tab
   }
 }
 
-// Reads the files' tables into groups. Adds notes on tables that are left out.
+// Returns the GPUs' names: of "#  Rank  0 Pid 1234 on HOST device  0 [0x01] NVIDIA H100" the end.
+std::set<std::string> gpus_of(const std::vector<ImportSource>& sources) {
+  std::set<std::string> names;
+  for (const ImportSource& source : sources) {
+    for (const std::string& line : split(source.text, "\n")) {
+      const std::vector<std::string> words = split_words(line);
+      const auto device = std::ranges::find(words, "device");
+      if (words.end() - device > 3 && std::ranges::find(words, "Rank") < device)
+        names.insert(fmt::format("{}", fmt::join(device + 3, words.end(), " ")));
+    }
+  }
+  return names;
+}
+
+// Reads the files' tables into groups. Adds notes on tables that are left out, and on other GPUs
+// than the cluster's.
 Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const ClusterSpec& spec,
                                    std::vector<std::string>* notes) {
   MeasuredGroups groups;
   ASSIGN_OR_RETURN(const std::vector<ImportSource> sources,
                    read_sources(options.files, "the output of nccl-tests"));
+  for (std::string& note : gpu_notes(gpus_of(sources), spec.device.name))
+    notes->push_back(std::move(note));
   for (const ImportSource& source : sources) {
     ASSIGN_OR_RETURN(std::vector<LoggedTable> tables,
                      read_comm_log(source, {options.op, options.ranks}));

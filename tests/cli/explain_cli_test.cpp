@@ -169,6 +169,29 @@ TEST_CASE("a profile of another job is refused with what does not match") {
   check_refused(box.tandem("explain job.toml nothing"), "nothing: no such file");
 }
 
+TEST_CASE("a profile of another GPU than the scenario's is told wherever one is compared") {
+  const Sandbox box;
+  explained(box, "");
+  for (int rank = 0; rank < 8; ++rank) {
+    const std::string file = fmt::format("p/rank-{}.json", rank);
+    std::string text = box.read(file.c_str());
+    const std::string none = "\"deviceProperties\": []";
+    REQUIRE(has(text, none));
+    text.replace(text.find(none), none.size(),
+                 R"("deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}])");
+    box.file(file.c_str(), text);
+  }
+  const std::string note =
+      "\"Measured on NVIDIA A100-SXM4-80GB, where the simulated GPU is H100-SXM5-80GB: they "
+      "differ.\"";
+  for (const std::string command : {"explain", "compare", "calibrate run"}) {
+    INFO(command);
+    const Ran ran = box.tandem(command + " job.toml p --engine ideal --json");
+    CHECK(ran.status == 0);
+    CHECK(has(ran.out, note));
+  }
+}
+
 TEST_CASE("causes that were put into real runs on an H100 are found") {
   const Sandbox box;
   struct Case {
@@ -481,6 +504,19 @@ TEST_CASE("iterations that nobody marked are not explained as one") {
   check_refused(box.tandem(steps + "2"),
                 "steps.json: found 1 turns from forward to backward in a step, expected the job's "
                 "2 forwards");
+  // Of unlike steps the mean is told, and that it is one.
+  for (const int begin : {80, 180}) {
+    const int times = begin == 80 ? 3 : 1;
+    add("forward", 1, begin, 10 * times);
+    add("second", 5, begin + 10 * times, 20 * times);
+    rows += fmt::format(R"(, {{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{}", )"
+                        R"("pid": 9, "tid": 1, "ts": {}, "dur": 40000, "args": {{}}}})",
+                        begin, 1000 * begin);
+  }
+  box.file("steps.json", R"({"schemaVersion": 1, "traceEvents": [)" + rows + "]}");
+  const Ran unlike = box.tandem(steps + "1 --json");
+  CHECK(has(unlike.out, "\"Steps take 40 to 100 ms: what is said of a step is their mean.\""));
+  CHECK(has(unlike.out, "the median of means over steps that differ (ops: 1, ranks: 1)"));
   const Ran trace = box.tandem("trace two.json");
   CHECK(trace.out.find("The optimizer ran 2 times, each time behind a backward") !=
         std::string::npos);

@@ -14,6 +14,7 @@
 #include "tests/topology/built_cluster.h"
 #include "tests/variable.h"
 #include "topology/cluster.h"
+#include "topology/gpu_names.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
 
@@ -22,6 +23,30 @@ namespace {
 
 constexpr CommKind kCollectives[] = {CommKind::AllReduce, CommKind::ReduceScatter,
                                      CommKind::AllGather, CommKind::AllToAll};
+
+TEST_CASE("GPUs that were measured on are compared with the simulated one by their model") {
+  const std::string h100 = "H100-SXM5-80GB";
+  CHECK(gpu_notes({"NVIDIA H100 80GB HBM3"}, h100).empty());
+  CHECK(gpu_notes({"Tesla V100-SXM2-32GB"}, "V100-32GB").empty());
+  CHECK(gpu_notes({"NVIDIA GH200 120GB"}, "H100-GH200-96GB").empty());
+  CHECK(gpu_notes({"AMD Instinct MI300X"}, "MI300X-192GB").empty());
+  // A name without a model is not known: memory, form and version are none.
+  for (const char* unknown : {"GPU", "AMD Radeon Graphics", "80GB HBM3 SXM5"})
+    CHECK(gpu_notes({unknown}, h100).empty());
+  CHECK(gpu_notes({"NVIDIA A100-SXM4-80GB"}, "host-core").empty());
+  CHECK(gpu_notes({"NVIDIA A100-SXM4-80GB"}, "").empty());
+  CHECK(gpu_notes({"NVIDIA A100-SXM4-80GB"}, h100) ==
+        std::vector<std::string>{"Measured on NVIDIA A100-SXM4-80GB, where the simulated GPU is "
+                                 "H100-SXM5-80GB: they differ."});
+  CHECK(gpu_notes({"NVIDIA GB200"}, "B200-180GB").size() == 1);
+  CHECK(gpu_notes({"AMD Instinct MI325X"}, "MI300X-192GB").size() == 1);
+  CHECK(gpu_notes({"NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"}, "") ==
+        std::vector<std::string>{"Ranks are on different GPUs, and means over them are of none: "
+                                 "NVIDIA A100-SXM4-80GB, NVIDIA H100 80GB HBM3."});
+  CHECK(gpu_notes({"NVIDIA H100 80GB HBM3 MIG 1g.10gb"}, h100) ==
+        std::vector<std::string>{"Measured on slices of a GPU (MIG), not on whole ones: NVIDIA "
+                                 "H100 80GB HBM3 MIG 1g.10gb."});
+}
 
 TEST_CASE("every preset loads, builds and has a source for each number") {
   const auto known = preset_names();

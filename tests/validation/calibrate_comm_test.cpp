@@ -80,6 +80,19 @@ TEST_CASE("two tables that differ are named with the size at which they differ m
   CHECK_FALSE(has(sandbox.tandem(kCalibrate + "a.txt a.txt").out, "the fit has both"));
 }
 
+TEST_CASE("tables of another GPU than the cluster's are told") {
+  const Sandbox sandbox;
+  const MadeCommLog log{.factor = 1.75, .ranks = 8};
+  std::string text = log.text();
+  for (std::size_t at = text.find("] GPU"); at != std::string::npos; at = text.find("] GPU"))
+    text.replace(at, 5, "] NVIDIA A100-SXM4-80GB");
+  sandbox.file("a.txt", text);
+  const std::string command = "calibrate comm a.txt --wide --cluster ";
+  CHECK(has(sandbox.tandem(command + "dgx-h100").out,
+            "Measured on NVIDIA A100-SXM4-80GB, where the simulated GPU is H100-SXM5-80GB"));
+  CHECK_FALSE(has(sandbox.tandem(command + "dgx-a100").out, "Measured on"));
+}
+
 TEST_CASE("sizes that do not tell latency or bandwidth are said, and one size is no fit") {
   const Sandbox sandbox;
   MadeCommLog small = kTwoNodes;

@@ -34,6 +34,14 @@ struct ProfileWindow {
   StepsBy by = StepsBy::Whole;
   int steps = 1;                              // equally many on each rank
   std::vector<std::vector<bool>> is_counted;  // by rank and kernel; empty: all kernels
+  // The shortest and longest step, from first kernel to first kernel of the ranks on the first
+  // clock, or, of repetitions, of the first rank; 0: not known.
+  Nanoseconds shortest_ns = 0, longest_ns = 0;
+
+  // Says whether means over the steps are of no step that was.
+  bool steps_differ() const {
+    return static_cast<double>(longest_ns) > 1.2 * static_cast<double>(shortest_ns);
+  }
 };
 
 // Chooses the steps as HTA does:

@@ -4,6 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
+
+#include "topology/gpu_names.h"
+#include "traces/profile/profile_metrics.h"
 
 namespace tandem {
 
@@ -23,7 +28,20 @@ std::string clocks_note(const Profile& profile) {
                      profile.ranks.front().rank);
 }
 
-std::vector<std::string> profile_notes(const Profile& profile) {
+std::vector<std::string> notes_on_means(const Profile& profile, const std::string& device) {
+  std::set<std::string> gpus;
+  for (const ProfileRank& rank : profile.ranks) {
+    if (!rank.device.empty()) gpus.insert(rank.device);
+  }
+  std::vector<std::string> notes = gpu_notes(gpus, device);
+  if (const ProfileWindow window = window_of(profile); window.steps_differ())
+    notes.push_back(
+        fmt::format("Steps take {:.4g} to {:.4g} ms: what is said of a step is their mean.",
+                    1e3 * to_seconds(window.shortest_ns), 1e3 * to_seconds(window.longest_ns)));
+  return notes;
+}
+
+std::vector<std::string> profile_notes(const Profile& profile, const std::string& device) {
   std::vector<std::string> notes;
   bool is_counted = false;
   for (const ProfileRank& rank : profile.ranks) {
@@ -37,6 +55,7 @@ std::vector<std::string> profile_notes(const Profile& profile) {
   if (const std::string clocks = clocks_note(profile); !clocks.empty())
     notes.push_back(
         clocks + " Steps and bubbles are by each clock alone; waiting between them is not known.");
+  for (std::string& note : notes_on_means(profile, device)) notes.push_back(std::move(note));
   return notes;
 }
 

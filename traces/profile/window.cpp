@@ -67,6 +67,32 @@ std::size_t period_of(const ProfileRank& rank, const std::vector<std::size_t>& p
   return places.size() - border[places.size()];
 }
 
+// Sets the shortest and the longest step, from begin to begin.
+void set_lengths(const std::vector<Nanoseconds>& begins, ProfileWindow* window) {
+  for (std::size_t i = 1; i < begins.size(); ++i) {
+    const Nanoseconds length = begins[i] - begins[i - 1];
+    window->shortest_ns = i == 1 ? length : std::min(window->shortest_ns, length);
+    window->longest_ns = std::max(window->longest_ns, length);
+  }
+}
+
+// Returns when each ProfilerStep begins: with its first kernel on any rank of the first clock.
+std::vector<Nanoseconds> step_begins(const Profile& profile) {
+  std::map<int, Nanoseconds> first;
+  for (const ProfileRank& rank : profile.ranks) {
+    if (rank.clock_set > 0) continue;
+    for (const ProfileKernel& kernel : rank.kernels) {
+      if (kernel.launch < 0 && !rank.launches.empty()) continue;
+      Nanoseconds& begin = first.try_emplace(step_of(rank, kernel), kernel.start_ns).first->second;
+      begin = std::min(begin, kernel.start_ns);
+    }
+  }
+  first.erase(0);  // before the first step
+  std::vector<Nanoseconds> begins;
+  for (const auto& [step, begin] : first) begins.push_back(begin);
+  return begins;
+}
+
 // Returns the whole repetitions; nothing if a rank does not repeat, or not as often as the others.
 std::optional<ProfileWindow> by_repetition(const Profile& profile) {
   ProfileWindow window{.by = StepsBy::Repetition, .steps = 0, .is_counted = {}};
@@ -82,6 +108,11 @@ std::optional<ProfileWindow> by_repetition(const Profile& profile) {
     if (whole < places.size())
       std::fill(counted.begin() + static_cast<std::ptrdiff_t>(places[whole]), counted.end(), false);
     window.is_counted.push_back(std::move(counted));
+    if (window.is_counted.size() > 1) continue;
+    std::vector<Nanoseconds> begins;
+    for (std::size_t i = 0; i < places.size(); i += period)
+      begins.push_back(rank.kernels[places[i]].start_ns);
+    set_lengths(begins, &window);
   }
   return window;
 }
@@ -99,6 +130,7 @@ ProfileWindow window_of(const Profile& profile) {
     if (steps > 0 && (window.steps == 0 || steps < window.steps)) window.steps = steps;
   }
   window.steps = std::max(window.steps, 1);
+  set_lengths(step_begins(profile), &window);
   return window;
 }
 

@@ -269,8 +269,11 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
   ASSIGN_OR_RETURN(found.after_s, fit.iteration_s(done.values));
   ASSIGN_OR_RETURN(found.classes_after, fit.classes(done.values));
   add_notes(ops, &found);
-  if (const std::string clocks = ops ? clocks_note(*evidence.profile) : ""; !clocks.empty())
+  if (!ops) return found;
+  if (const std::string clocks = clocks_note(*evidence.profile); !clocks.empty())
     found.notes.push_back(clocks + " What they tell is left out.");
+  for (std::string& note : notes_on_means(*evidence.profile, scenario.cluster.spec.device.name))
+    found.notes.push_back(std::move(note));
   return found;
 }
 

@@ -100,7 +100,9 @@ Result<ComparedProfiles> compare_files(const ProfiledFiles& files, Profile measu
   if (side.world > 0) ours.world = side.world;
   ProfileComparison& comparison = compared.comparison;
   comparison = compare_profiles(std::move(ours), std::move(theirs), files.passes.empty());
-  const std::vector<std::string> notes = profile_notes(compared.measured);
+  const std::string device =
+      files.scenario == nullptr ? "" : files.scenario->cluster.spec.device.name;
+  const std::vector<std::string> notes = profile_notes(compared.measured, device);
   comparison.notes.insert(comparison.notes.end(), notes.begin(), notes.end());
   if (!side.note.empty()) comparison.notes.insert(comparison.notes.begin(), side.note);
   if (!comparison.another_job.empty())

@@ -31,6 +31,11 @@ void multiply(double factor, Nanoseconds* ns) {
 
 bool differs(double factor) { return std::abs(factor - 1) >= kLeastFactor; }
 
+// Names what a factor is taken from: ops, each of which is a mean over the steps.
+const char* middle_of(const ProfiledRun& run) {
+  return run.steps_differ ? "the median of means over steps that differ" : "the median";
+}
+
 // Multiplies each op of compute by factor(rank, op).
 template <class FactorOf>
 std::function<void(OpDurations*)> scale_compute(const SharedFactors& factors,
@@ -54,7 +59,7 @@ void add_kinds(const SharedFactors& factors, bool of_experts, Changes* changes) 
     changes->push_back(
         {fmt::format("{}{} kernels {}", of_experts ? "experts' " : "", op_kind_name(compute_kind),
                      times_text(factor.value)),
-         fmt::format("the median (ops: {}, ranks: {})", factor.ops,
+         fmt::format("{} (ops: {}, ranks: {})", middle_of(factors->compared.run), factor.ops,
                      factors->compared.run.ranks.size()),
          factor.value > 1 ? "see tandem trace --top, or --costs for prices by shape; clocks and "
                             "power limits slow all kernels alike"
@@ -105,7 +110,8 @@ void add_parts(const SharedFactors& factors, const Division& division, Changes* 
   for (std::size_t i = 0; i < alone; ++i)
     change(fmt::format("{} kernels {}, beside {}", division.subject(far[i].first),
                        times_text(far[i].second.value), division.beside),
-           fmt::format("the median (ops: {})", far[i].second.ops), {far[i]});
+           fmt::format("{} (ops: {})", middle_of(factors->compared.run), far[i].second.ops),
+           {far[i]});
   if (far.size() == alone) return;
   const Factors others(far.begin() + static_cast<std::ptrdiff_t>(alone), far.end());
   change(fmt::format("kernels of other {} differ by less", division.plural),
@@ -210,7 +216,7 @@ void add_links(const SharedFactors& factors, Changes* changes) {
     changes->push_back(
         {fmt::format("{} communication {} nodes: operations {}", group_kind_name(link.group_kind),
                      link.between_nodes ? "between" : "inside", times_text(factor.value)),
-         fmt::format("the median (operations: {})", factor.ops),
+         fmt::format("{} (operations: {})", middle_of(factors->compared.run), factor.ops),
          "run nccl-tests on these ranks, and compare with tandem topology's links",
          [factors, link = link, by = factor.value](OpDurations* durations) {
            for (std::size_t c = 0; c < durations->comm.size(); ++c) {

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "planning/simulate/simulate.h"
+#include "traces/profile/profile_notes.h"
 #include "traces/profile/read_profile.h"
 #include "validation/explain/explain_log.h"
 #include "validation/explain/explain_passes.h"
@@ -95,6 +96,8 @@ Result<ExplainedFiles> profiles_explained(const std::vector<std::string>& files,
   if (passes.empty()) {
     ASSIGN_OR_RETURN(explained.explanation, explain(matched.played->job.program,
                                                     matched.played->trace, explained.measured));
+    for (std::string& note : notes_on_means(explained.measured, scenario.cluster.spec.device.name))
+      explained.explanation.notes.push_back(std::move(note));
     return explained;
   }
   ASSIGN_OR_RETURN(explained.explanation, explain_passes(explained.comparison));

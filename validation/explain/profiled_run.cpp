@@ -258,7 +258,8 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
   ProfiledRun run{.iteration_ns = (times.begin_ns.back() - times.begin_ns.front()) /
                                   static_cast<double>(times.steps()),
                   .between_ns = between_steps(ranks, times),
-                  .steps = static_cast<int>(times.steps())};
+                  .steps = static_cast<int>(times.steps()),
+                  .steps_differ = window_of(profile).steps_differ()};
   const std::vector<std::vector<StepDelays>> delays = delays_in(program, ranks, times);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankSteps& rank = ranks[r];

@@ -23,6 +23,7 @@ struct ProfiledRun {
   double iteration_ns = 0;
   double between_ns = 0;  // from the last kernel of a step to the annotation of the next one
   int steps = 1;
+  bool steps_differ = false;      // so much that the means are of no step that was
   bool waits_for_unseen = false;  // communication with ranks that are not in the profile
 };
 

@@ -3,6 +3,7 @@
 
 #include "tests/traces/profile/kineto_text.h"
 #include "traces/profile/kernel_names.h"
+#include "traces/profile/profile_notes.h"
 #include "traces/profile/profile_timeline.h"
 
 using namespace tandem;
@@ -101,6 +102,27 @@ TEST_CASE("one ProfilerStep filters nothing, and without any steps are what repe
   const Profile one = read_rows(rows);
   CHECK(window_of(one).by == StepsBy::Whole);
   CHECK(splits_in(one).front().kernels == 13);
+}
+
+TEST_CASE("steps that differ by more than a fifth are told, as what is said is their mean") {
+  // Steps begin with their first kernels, and the last one, which may be cut off, does not count.
+  const auto notes = [](const std::vector<int>& begins, bool are_marked) {
+    KinetoRows rows;
+    for (const int begin : begins) {
+      if (are_marked)
+        rows.push_back(
+            annotation_row(fmt::format("ProfilerStep#{}", begin), std::to_string(begin), "10"));
+      for (const auto& [name, at] : {std::pair("gemm", begin + 1), std::pair("adam", begin + 11)})
+        rows.push_back(kernel_row(name, 7, std::to_string(at), "10"));
+    }
+    return profile_notes(read_rows(rows));
+  };
+  for (const bool are_marked : {true, false}) {
+    CHECK(notes({0, 1000, 2100}, are_marked).empty());
+    CHECK(
+        notes({0, 1000, 2300, 3500}, are_marked) ==
+        std::vector<std::string>{"Steps take 1 to 1.3 ms: what is said of a step is their mean."});
+  }
 }
 
 TEST_CASE("bytes and bus bandwidth are counted as nccl-tests does") {
