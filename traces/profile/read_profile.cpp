@@ -100,6 +100,20 @@ Status number_ranks(std::vector<ProfileRank>* ranks) {
   return Done{};
 }
 
+// Refuses files of jobs with different numbers of ranks.
+Status check_worlds(const std::vector<ProfileRank>& ranks) {
+  const ProfileRank* first = nullptr;
+  for (const ProfileRank& rank : ranks) {
+    if (rank.world == 0) continue;
+    if (first == nullptr) first = &rank;
+    if (rank.world != first->world)
+      return Error::at(
+          rank.path, fmt::format("found a rank of {}, where {} is of {}, expected files of one job",
+                                 rank.world, first->path, first->world));
+  }
+  return Done{};
+}
+
 // Makes times count from the whole microsecond in which the first kernel starts. Whole microseconds
 // stay whole, so that rounding as HTA does gives the same as before.
 void count_from_first_kernel(Profile* profile) {
@@ -148,6 +162,7 @@ Result<Profile> read_profile(const std::vector<std::string>& paths) {
   for (auto& ranks : read) {
     for (ProfileRank& rank : **ranks) profile.ranks.push_back(std::move(rank));
   }
+  RETURN_IF_ERROR(check_worlds(profile.ranks));
   RETURN_IF_ERROR(number_ranks(&profile.ranks));
   RETURN_IF_ERROR(keep_common_steps(&profile.ranks));
   RETURN_IF_ERROR(align(&profile));

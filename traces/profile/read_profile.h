@@ -19,7 +19,7 @@ bool may_be_profile(const std::string& path);
 // that all ranks have (finish_rank.h), and aligns their clocks (align.h). A rank's number is what
 // its file says, else the number in the file's name
 // ("rank-3", "rank3"), else its place. An Error names the file: a folder without profiles, two
-// files of one rank, or what its reader says.
+// files of one rank, files of two jobs, or what its reader says.
 Result<Profile> read_profile(const std::vector<std::string>& paths);
 
 }  // namespace tandem

@@ -110,6 +110,16 @@ TEST_CASE("of a file with kernels of two GPUs each is a rank, but not where the 
         one + ": found kernels of 2 GPUs (0, 1) on rank 1 of 2, expected a GPU a rank");
 }
 
+TEST_CASE("files of jobs with other numbers of ranks are refused") {
+  const Folder folder;
+  const std::string two = kineto_text({kernel_row("gemm", 7, "0", "10")}, 0);
+  std::string four = kineto_text({kernel_row("gemm", 7, "0", "10")}, 1);
+  four.replace(four.find("\"world_size\": 2"), 15, "\"world_size\": 4");
+  const std::string a = folder.with("a.json", two), b = folder.with("b.json", four);
+  CHECK(profile_refusal({a, b}) ==
+        b + ": found a rank of 4, where " + a + " is of 2, expected files of one job");
+}
+
 TEST_CASE("plain and gzip files, in one line or many, with members in any order, read alike") {
   const Folder folder;
   const std::string row = kernel_row("gemm", 7, "4458676522690.655", "1.5");
