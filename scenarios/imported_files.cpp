@@ -140,6 +140,14 @@ Status check_complete(const ImportedPlan& plan, const std::string& where, const 
   const auto is_known = [&](const std::string& key) {
     return own.contains(key) || imported.contains(key);
   };
+  for (const char* key : {"model.layers", "model.pattern"}) {
+    const auto layers = own.find(key);
+    if (layers != own.end() && plan.has("model.hidden") && !is_known("model.hidden") &&
+        !own.contains("costs.source"))
+      return layers->second.error(key,
+                                  "model.hidden and the model's other sizes too: beside it the "
+                                  "imported model does not count");
+  }
   for (const OpenKey& open : plan.open) {
     if (!is_known(open.key))
       return Error::at(where, fmt::format("found {} in {}, expected {} in this scenario too",

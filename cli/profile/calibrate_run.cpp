@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/gzip.h"
 #include "base/json_text.h"
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
@@ -64,7 +65,7 @@ Result<RunEvidence> read_evidence(const CalibrateRunOptions& options, const Scen
   if (!files.log.empty()) {
     if (options.iteration_s > 0)
       return Error::at(files.log, "found a log beside --iteration, expected one of them");
-    ASSIGN_OR_RETURN(const std::string text, read_file(files.log));
+    ASSIGN_OR_RETURN(const std::string text, read_maybe_gzip(files.log));
     ASSIGN_OR_RETURN(UsualIteration usual, usual_iteration(files.log, text, asked));
     evidence.iteration_s = usual.seconds;
     evidence.left_out = std::move(usual.left_out);

@@ -1,5 +1,6 @@
 // tandem validate of a log: what a run of Megatron-LM measured, beside what its plan is said to
 // take.
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "tests/interop/small_log.h"
@@ -119,6 +120,20 @@ TEST_CASE("a log without memory or TFLOP/s is compared by what it has") {
   CHECK(memory.at("measured_bytes") == 1024.0 * 1024 * 1024);
 }
 
+TEST_CASE("a log that is packed with gzip is read as it was") {
+  const Sandbox box;
+  const Json plain = compared(box, log_of(1));
+  REQUIRE(std::system(fmt::format("gzip '{}'", box.path("train.log")).c_str()) == 0);
+  const Ran ran = box.tandem("validate train.log.gz --cluster dgx-h100 --json");
+  check_done(ran);
+  CHECK(Json::parse(ran.out).at("measured_s") == plain.at("measured_s"));
+  CHECK(Json::parse(ran.out).at("predicted_s") == plain.at("predicted_s"));
+  box.file("job.toml", "parallel.from = 'train.log.gz'\ncluster.preset = 'dgx-h100'\n");
+  for (const std::string command : {"explain", "calibrate run"})
+    check_refused(box.tandem(command + " job.toml train.log.gz --engine ideal"),
+                  "train.log.gz: found 5 iterations, expected at least 13");
+}
+
 TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is refused") {
   const Sandbox box;
   box.file("train.log", log_of(1));
@@ -143,6 +158,9 @@ TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is
   check_refused(box.tandem("validate none.log --cluster dgx-h100"), "none.log: no such file");
   check_refused(box.tandem("validate train.log --cluster dgx-h100 --set parallel.tp=3"),
                 "train.log:");
+  check_refused(box.tandem("validate train.log --cluster dgx-h100 --set model.layers=32"),
+                "--set: found model.layers = 32, expected model.hidden and the model's other sizes "
+                "too: beside it the imported model does not count");
   std::string unsized = log_of(1);
   for (const char* name : {"world_size", "data_parallel_size"})
     unsized.replace(unsized.find(name), 5, "other");

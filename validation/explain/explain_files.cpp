@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/file.h"
+#include "base/gzip.h"
 #include "planning/simulate/simulate.h"
 #include "traces/profile/profile_notes.h"
 #include "traces/profile/read_profile.h"
@@ -81,7 +81,7 @@ namespace {
 
 Result<LogExplanation> log_explained(const std::string& log, const Scenario& scenario,
                                      Engine engine) {
-  ASSIGN_OR_RETURN(const std::string text, read_file(log));
+  ASSIGN_OR_RETURN(const std::string text, read_maybe_gzip(log));
   ASSIGN_OR_RETURN(const SimulatedIteration simulated, simulated_iteration(scenario, engine));
   return explain_log(log, text, simulated);
 }

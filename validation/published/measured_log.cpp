@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
+#include "base/gzip.h"
 #include "interop/import.h"
 #include "interop/megatron/files.h"
 #include "topology/preset.h"
@@ -116,7 +116,7 @@ std::optional<double> LogComparison::simulated_tflops() const {
 }
 
 bool is_log_file(const std::string& path) {
-  const auto text = read_file(path);
+  const auto text = read_maybe_gzip(path);
   return text.ok() && is_log(*text);
 }
 
