@@ -177,8 +177,8 @@ double reductions_ns(const Body& body) {
 // Returns the factor by which the scenario slows a stage's compute.
 double slowdown_of(const VariabilitySettings& variability, int stage) {
   double factor = 1;
-  for (const int slow : variability.stragglers.stages)
-    factor *= slow == stage ? variability.stragglers.factor : 1;
+  if (std::ranges::count(variability.stragglers.stages, stage) > 0)
+    factor = variability.stragglers.factor;
   const auto& perturbation = variability.perturbation;
   if (perturbation && perturbation->stage == stage) factor *= perturbation->factor;
   return factor;

@@ -1,12 +1,15 @@
 #include "job/perturb.h"
 
+#include <set>
+
 #include "schedule/program/slowdown.h"
 
 namespace tandem {
 
 void slow_parts(const VariabilitySettings& variability, Program* program) {
-  for (const int stage : variability.stragglers.stages)
-    slow_stage(program, stage, variability.stragglers.factor);
+  const Stragglers& slow = variability.stragglers;
+  for (const int stage : std::set(slow.stages.begin(), slow.stages.end()))
+    slow_stage(program, stage, slow.factor);
   if (!variability.perturbation) return;
   const Perturbation& slower = *variability.perturbation;
   if (slower.stage) slow_stage(program, *slower.stage, slower.factor);
@@ -17,7 +20,8 @@ bool slow_stragglers(const VariabilitySettings& variability, const Cluster& clus
                      const Placement& placement, Program* program) {
   if (!variability.stragglers.any()) return false;
   return slow_ranks(program,
-                    rank_factors(variability.stragglers, variability.seed, cluster, placement));
+                    rank_factors(variability.stragglers, variability.seed, cluster, placement),
+                    variability.stragglers.stages);
 }
 
 }  // namespace tandem

@@ -12,8 +12,8 @@ namespace tandem {
 // Slows whole stages and kinds of communication. Call it before the Program is priced.
 void slow_parts(const VariabilitySettings& variability, Program* program);
 
-// Slows straggling ranks. Call it after the Program is priced. Returns whether ranks of the same
-// body now differ: then the Program does not fold.
+// Slows straggling ranks, except in stages that slow_parts() has slowed. Call it after the Program
+// is priced. Returns whether ranks of the same body now differ: then the Program does not fold.
 bool slow_stragglers(const VariabilitySettings& variability, const Cluster& cluster,
                      const Placement& placement, Program* program);
 

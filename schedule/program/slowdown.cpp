@@ -1,5 +1,6 @@
 #include "schedule/program/slowdown.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -16,7 +17,8 @@ void slow(Op* op, double factor) {
 
 }  // namespace
 
-bool slow_ranks(Program* program, std::span<const double> factors) {
+bool slow_ranks(Program* program, std::span<const double> factors,
+                std::span<const int> but_stages) {
   std::map<double, std::int32_t> key_of;
   std::vector<std::int32_t> keys;
   for (const double factor : factors)
@@ -29,7 +31,8 @@ bool slow_ranks(Program* program, std::span<const double> factors) {
     if (slowed[body]) continue;
     slowed[body] = true;
     for (Op& op : program->bodies[body].ops) {
-      if (is_compute(op.kind)) slow(&op, factors[rank]);
+      if (is_compute(op.kind) && std::ranges::count(but_stages, int{op.stage}) == 0)
+        slow(&op, factors[rank]);
     }
   }
   return split;

@@ -7,10 +7,11 @@
 
 namespace tandem {
 
-// Makes each rank's compute take factors[rank] times as long. Ranks of a body whose factors differ
-// get copies of the body; returns whether there were any, after which the program must be folded
-// anew. REQUIRES: a factor a rank.
-bool slow_ranks(Program* program, std::span<const double> factors);
+// Makes each rank's compute take factors[rank] times as long, except that of `but_stages`. Ranks of
+// a body whose factors differ get copies of the body; returns whether there were any, after which
+// the program must be folded anew. REQUIRES: a factor a rank.
+bool slow_ranks(Program* program, std::span<const double> factors,
+                std::span<const int> but_stages = {});
 
 // Makes the compute of a stage take `factor` times as long, on whatever rank.
 void slow_stage(Program* program, int stage, double factor);

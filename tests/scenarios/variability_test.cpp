@@ -85,6 +85,21 @@ TEST_CASE("of replicas the slowest decides, and the ranks are unfolded and said 
   CHECK(node.iteration_s >= result.iteration_s);
 }
 
+TEST_CASE("what several lists of stragglers name is slow once") {
+  // The one rank of stage 0: its stage, the rank and its node.
+  const auto slow_s = [](const Names& named) {
+    Names sets = named;
+    sets.emplace_back("variability.straggler_factor=1.5");
+    return simulated(uniform(2, 8, sets)).iteration_s;
+  };
+  const double once_s = slow_s({"variability.straggler_ranks=[0]"});
+  CHECK(slow_s({"variability.straggler_stages=[0]"}) == once_s);
+  CHECK(slow_s({"variability.straggler_stages=[0,0]"}) == once_s);
+  CHECK(slow_s({"variability.straggler_stages=[0]", "variability.straggler_ranks=[0]"}) == once_s);
+  CHECK(slow_s({"variability.straggler_stages=[0]", "variability.straggler_nodes=[0]",
+                "variability.straggler_ranks=[0]"}) == once_s);
+}
+
 TEST_CASE("stragglers of factor 1, and runs without jitter, are the plain run exactly") {
   for (const Engine engine : engines()) {
     const double plain_s = simulated(load(kSmall)[0], engine).iteration_s;
