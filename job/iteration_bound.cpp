@@ -151,16 +151,28 @@ std::vector<double> times_after_last_pass(const Program& program, const RankFold
   return times_ns;
 }
 
-// Returns the time of a body's data-parallel gathers, or else reductions, for one stage. If a
-// communication is split into parts, only part 0 counts.
+// Returns the time of a body's data-parallel gathers, or else reductions, for one stage: of the
+// longest chain of them through waits and lanes. With HSDP replicas reduce the dense parameters
+// while the experts' are scattered. If a communication is split into parts, only part 0 counts.
 double data_ns(const Body& body, bool gathers, int stage) {
-  double sum = 0;
-  for (const Op& op : body.ops) {
-    if (op.stage == stage && op.microbatch < 0 && op.part == 0 && !is_compute(op.kind) &&
-        gathers == (op.kind == OpKind::AllGather))
-      sum += static_cast<double>(op.duration_ns);
+  std::map<std::uint32_t, double> end_of_op;
+  std::map<int, double> end_of_lane;
+  double last = 0;
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    const Op& op = body.ops[i];
+    if (op.stage != stage || op.microbatch >= 0 || op.part != 0 || is_compute(op.kind) ||
+        gathers != (op.kind == OpKind::AllGather))
+      continue;
+    double& end = end_of_lane[op.lane];
+    for (const std::uint32_t wait : body.waits_of(op)) {
+      const auto at = end_of_op.find(wait);
+      if (at != end_of_op.end()) end = std::max(end, at->second);
+    }
+    end += static_cast<double>(op.duration_ns);
+    end_of_op[i] = end;
+    last = std::max(last, end);
   }
-  return sum;
+  return last;
 }
 
 // Returns the time of the body's reductions on the lane where they take longest.
@@ -289,6 +301,7 @@ class JobFloors {
     stage.forward = timed(work.forward, amax_ns).floor;
     stage.input = least_of(whole.floor, input.floor);
     stage.backward = std::min(whole.floor.lane(), input.floor.lane() + weight.floor.lane());
+    stage.backward_alone = std::min(whole.alone, input.alone + weight.floor.lane());
     if (job_.order.pp() > 1) stage.ready = data_ns(program_.bodies[body], /*gathers=*/true, s);
     stage.reduced = std::max(0.0, data_ns(program_.bodies[body], /*gathers=*/false, s) -
                                       std::max(whole.trail, weight.trail));

@@ -132,6 +132,7 @@ TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sha
   floor.lead = from_input.first_compute.value_or(0);
   floor.computed = floor.lead + floor.lane_before;
   floor.rest = output - floor.lane_before;
+  timed.alone = floor.lead + lane_end;
   timed.trail = lane_end - from_compute.last_gradient.value_or(from_compute.last_compute);
   if (sharing != LaneSharing::Interleaved) return timed;
   // Other passes compute while this one communicates: it occupies the lane only while it computes.
@@ -155,6 +156,7 @@ StageFloor least_of(const StageFloor& a, const StageFloor& b) {
   return {.forward = least_of(a.forward, b.forward),
           .input = least_of(a.input, b.input),
           .backward = std::min(a.backward, b.backward),
+          .backward_alone = std::min(a.backward_alone, b.backward_alone),
           .ready = std::min(a.ready, b.ready),
           .reduced = std::min(a.reduced, b.reduced)};
 }

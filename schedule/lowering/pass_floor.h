@@ -36,6 +36,8 @@ struct TimedPass {
   PassFloor floor;
   // The part of the lane's time after the last gradient of a parameter unit.
   double trail = 0;
+  // From the input's arrival to the end of the lane's time, if the pass has the rank for itself.
+  double alone = 0;
 };
 
 // How the actions of a cell share the compute lane.

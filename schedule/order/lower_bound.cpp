@@ -38,6 +38,7 @@ class BoundFinder {
         forward_to_backward_(problem.stages.size()),
         gradient_ready_(problem.stages.size()),
         after_output_(problem.stages.size()),
+        after_gradient_(problem.stages.size()),
         after_input_gradient_(problem.stages.size()) {
     for (int s = 0; s < stages(); ++s) stages_of_rank_[problem.rank_of_stage[s]].push_back(s);
     for (int first = 0; first < stages(); first += per_chain_)
@@ -80,16 +81,17 @@ class BoundFinder {
       gradient_ready_[s] = input_ready_[s] + floor(s).forward.length() + forward_to_backward_[s];
     }
     for (int s = first; s <= last; ++s) {
-      after_input_gradient_[s] = end_on_stage(s);
-      if (s > first)
-        after_input_gradient_[s] =
-            std::max(after_input_gradient_[s], floor(s).input.rest + to_previous(s) +
-                                                   floor(s - 1).input.computed +
-                                                   after_input_gradient_[s - 1]);
+      const double computed = floor(s).input.computed;
+      after_input_gradient_[s] = backward_left(s) + after_last_gradient(s);
+      after_gradient_[s] =
+          std::min(computed + backward_left(s), floor(s).backward_alone) + after_last_gradient(s);
+      if (s > first) {
+        const double home = floor(s).input.rest + to_previous(s) + after_gradient_[s - 1];
+        after_input_gradient_[s] = std::max(after_input_gradient_[s], home);
+        after_gradient_[s] = std::max(after_gradient_[s], computed + home);
+      }
+      after_output_[s] = forward_to_backward_[s] + after_gradient_[s];
     }
-    for (int s = first; s <= last; ++s)
-      after_output_[s] =
-          forward_to_backward_[s] + floor(s).input.computed + after_input_gradient_[s];
   }
 
   double to_next(int s) const { return floor(s).to_next + floor(s).after_next; }
@@ -99,9 +101,6 @@ class BoundFinder {
   double backward_left(int s) const {
     return std::max(0.0, floor(s).backward - floor(s).input.lane_before);
   }
-  // Returns the time from the last input gradient to the iteration's end, as far as this stage
-  // alone determines it.
-  double end_on_stage(int s) const { return backward_left(s) + after_last_gradient(s); }
   // Returns the time after the stage's last gradient.
   double after_last_gradient(int s) const { return floor(s).reduced + finish(s); }
   // Returns the stage's compute time for a microbatch.
@@ -221,8 +220,7 @@ class BoundFinder {
                     BoundKind::Transfers, rank);
       if (stage.to_previous > 0)
         keep_larger(gradient_ready_[s] + stage.input.length() + m * stage.to_previous +
-                        stage.after_previous + floor(s - 1).input.computed +
-                        after_input_gradient_[s - 1],
+                        stage.after_previous + after_gradient_[s - 1],
                     BoundKind::Transfers, rank);
     }
   }
@@ -240,6 +238,7 @@ class BoundFinder {
   std::vector<double> forward_to_backward_;   // from its forward's output to its gradient's arrival
   std::vector<double> gradient_ready_;        // when its backward's gradient can be there
   std::vector<double> after_output_;          // from its forward's output to the iteration's end
+  std::vector<double> after_gradient_;        // from its gradient's arrival to that end
   std::vector<double> after_input_gradient_;  // from its computed input gradient to that end
   LowerBound best_{-1};
 };

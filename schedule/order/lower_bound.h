@@ -32,7 +32,11 @@ struct StageFloor {
   PassFloor forward;
   PassFloor input;      // the shorter of a whole backward and an input gradient, part by part
   double backward = 0;  // time on the compute lane: the lesser of B and of I + W
-  double to_next = 0;   // a transfer to the next stage on its own lane; 0: same rank
+  // From the gradient's arrival until all is computed, the lesser of B and of I + W. It counts only
+  // where passes interleave: there B may hide communication that I waits for, beside its weights'
+  // gradients.
+  double backward_alone = std::numeric_limits<double>::infinity();
+  double to_next = 0;  // a transfer to the next stage on its own lane; 0: same rank
   double to_previous = 0;
   double after_next = 0, after_previous = 0;  // from a transfer's end to its use
   double ready = 0;       // from the iteration's begin until its parameters are gathered

@@ -86,14 +86,17 @@ const Choices kDense = {
 const Choices kExperts = {
     {"model.experts=8 model.top_k=2"},
     {"parallel.ep=2", "parallel.ep=4 parallel.tp=1 parallel.dp=4",
-     "parallel.ep=2 parallel.expert_tp=1"},
+     "parallel.ep=2 parallel.expert_tp=1", "parallel.ep=1 parallel.tp=1 parallel.dp=4",
+     "parallel.ep=2 parallel.pp=1 parallel.dp=4 train.sequence_parallel=true"},
     {"schedule.order=interleaved parallel.vpp=2", "schedule.order=dualpipev parallel.vpp=2",
      "schedule.order=1f1b", "schedule.order=zbv parallel.vpp=2"},
     {"", "overlap.expert=true", "overlap.expert=true overlap.expert_sms=20"},
-    {"", "train.zero=1 overlap.grad_reduce=true"},
-    {"", "cluster.gpus_per_node=2 cluster.nics_per_node=1", "cluster.nic_Gbitps=10"},
+    {"", "train.zero=1 overlap.grad_reduce=true",
+     "train.zero=1 overlap.grad_reduce=true parallel.hsdp_shard=2"},
+    {"", "cluster.gpus_per_node=2 cluster.nics_per_node=1", "cluster.nic_Gbitps=10",
+     "cluster.preset=dgx-h100"},
     {"", "train.recompute=full"},
-    {"", "parallel.global_batch=32"}};
+    {"", "parallel.global_batch=32", "parallel.global_batch=4"}};
 
 }  // namespace
 
@@ -126,6 +129,22 @@ TEST_CASE("no run of any plan ends before its bound") {
   CHECK(kinds[BoundKind::Work] > 0);
   CHECK(kinds.size() > 1);
   play_random(kSmall, kExperts, 60, Engine::Ideal);
+}
+
+TEST_CASE("what HSDP's replicas and a whole backward hide is no part of the bound") {
+  const Names hsdp = {"parallel.tp=1", "parallel.ep=1", "overlap.grad_reduce=true",
+                      "parallel.dp=4", "train.zero=1",  "parallel.hsdp_shard=2"};
+  const Names whole = {"parallel.pp=1", "parallel.ep=2",       "train.sequence_parallel=true",
+                       "parallel.dp=4", "overlap.expert=true", "cluster.preset=dgx-h100"};
+  for (Names set : {hsdp, whole}) {
+    INFO(joined(set));
+    for (const char* common : {"model.experts=8", "model.top_k=2", "parallel.global_batch=4"})
+      set.emplace_back(common);
+    const RunResult o = simulated(load(kSmall, set)[0]);
+    REQUIRE(o.lower_bound.has_value());
+    CHECK(o.lower_bound->makespan <= o.iteration_s * (1 + kRounding));
+    CHECK(o.lower_bound->makespan > 0.8 * o.iteration_s);
+  }
 }
 
 TEST_CASE("no run over links ends before its bound") {
