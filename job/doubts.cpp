@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "job/idle_keys.h"
 #include "topology/preset.h"
+#include "workload/model/blocks.h"
 #include "workload/model/model.h"
 
 namespace tandem {
@@ -111,14 +112,26 @@ void add_leaves(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
-// Warns that experts with a capacity below the mean load drop tokens, which MFU and tokens/s count.
+// Warns of tokens that experts drop above their capacity, which MFU and tokens/s count.
 void add_dropped_tokens(const Scenario& s, std::vector<std::string>* lines) {
-  const double capacity = s.job.model.capacity_factor;
-  if (!s.job.model.is_moe() || capacity == 0 || capacity >= 1) return;
-  lines->push_back(
-      fmt::format("{}: model.capacity_factor = {:g} drops {:g} % of the tokens' "
-                  "experts or more; MFU and tokens/s count them",
-                  s.place_of({"model.capacity_factor"}), capacity, 100 * (1 - capacity)));
+  double layers = 0, dropped = 0, capacity = 0;
+  bool is_counted = true;
+  for (const LayersOfKind& each : kinds_of(s.job.model)) {
+    const Model& kind = *each.kind;
+    if (!kind.is_moe()) continue;
+    const double share = dropped_share(kind, s.job.plan);
+    layers += each.layers;
+    dropped += each.layers * share;
+    if (share == 0) continue;
+    capacity = kind.capacity_factor;
+    is_counted &= !kind.routed.empty();
+  }
+  if (dropped == 0) return;
+  lines->push_back(fmt::format(
+      "{}: model.capacity_factor = {:g} drops {:.3g} % of the tokens' experts{}; MFU and tokens/s "
+      "count them",
+      s.place_of({"model.capacity_factor", "model.kinds"}), capacity, 100 * dropped / layers,
+      is_counted ? "" : " or more"));
 }
 
 // Warns of a number that no GPU or NIC has: mostly it is in another unit.

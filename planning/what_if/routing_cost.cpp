@@ -12,7 +12,7 @@ namespace {
 // Whether all experts get equal loads.
 bool is_even(const Model& model, const Plan& plan) {
   return std::ranges::all_of(kinds_in(model, 0, model.layers), [&](const LayersOfKind& each) {
-    return !each.kind->is_moe() || peak_expert_load(*each.kind, plan) == 1;
+    return !each.kind->is_moe() || equal_expert_loads(*each.kind, plan);
   });
 }
 

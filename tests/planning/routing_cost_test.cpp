@@ -110,6 +110,20 @@ TEST_CASE("an expert's capacity drops tokens, which shortens a run, and the run 
   CHECK(ran.out.find("job: routing saves ") != std::string::npos);
 }
 
+TEST_CASE("a capacity that hides unequal loads is said to drop tokens, and loads are not equal") {
+  const Sandbox box;
+  // The first expert gets 70 of 84 tokens and takes the mean, 10.5: 59.5 are dropped.
+  route_by(box, {70, 2, 2, 2, 2, 2, 2, 2});
+  const std::string options = "--set parallel.ep=4 --set model.capacity_factor=1 --set model.";
+  const Ran routed = simulated(box, "--json " + options + "routing=routing.csv");
+  CHECK(Json::parse(routed.out)[0]["equal_expert_loads"] == false);
+  CHECK(routed.out.find("model.capacity_factor = 1 drops 70.8 % of the tokens' experts; MFU") !=
+        std::string::npos);
+  const Ran stated = simulated(box, "--json " + options + "expert_imbalance=3");
+  CHECK(Json::parse(stated.out)[0]["equal_expert_loads"] == false);
+  CHECK(stated.out.find("drops 50 % of the tokens' experts or more") != std::string::npos);
+}
+
 TEST_CASE("a layer's own loads count for it alone") {
   const Sandbox box;
   box.file("first.csv",

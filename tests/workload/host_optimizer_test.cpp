@@ -104,6 +104,29 @@ TEST_CASE("an expert takes its capacity at most, or always") {
   CHECK(expert_load(model, plan) == 1.25);
 }
 
+TEST_CASE("an imbalance drops the busiest rank's excess over its capacity, at least") {
+  Model model = gpt_22b();
+  model.experts = 8;
+  model.top_k = 2;
+  model.expert_imbalance = 3;
+  Plan plan = plan_of(1);
+  plan.ep = 8;
+  CHECK(dropped_share(model, plan) == 0);  // no capacity
+  CHECK_FALSE(equal_expert_loads(model, plan));
+  model.capacity_factor = 1;
+  CHECK(dropped_share(model, plan) == 2.0 / 8);
+  CHECK_FALSE(equal_expert_loads(model, plan));
+  // The busiest rank takes 0.5 of 3, the seven others 3.5 of 5.
+  model.capacity_factor = 0.5;
+  CHECK(dropped_share(model, plan) == 4.0 / 8);
+  model.capacity_factor = 3;
+  CHECK(dropped_share(model, plan) == 0);
+  model.expert_imbalance = 1;
+  model.capacity_factor = 0.5;
+  CHECK(dropped_share(model, plan) == 0.5);
+  CHECK(equal_expert_loads(model, plan));
+}
+
 TEST_CASE("hardware computes the tokens that a capacity leaves, and padding") {
   Model model = gpt_22b();
   model.experts = 8;

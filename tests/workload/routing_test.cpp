@@ -41,6 +41,21 @@ TEST_CASE("an expert drops what is above its capacity") {
   CHECK(on(routed_loads({{40, 20, 20, 20}}, 4, 1.2), 2).mean == Approx(1.0));
 }
 
+TEST_CASE("what is dropped is counted, and ranks are equal only where they take as much") {
+  // Of 100 tokens the first expert's 40 are cut to 30, and 10 dropped.
+  const auto cut = routed_loads({{40, 20, 20, 20}}, 4, 1.2);
+  CHECK(on(cut, 4).dropped == Approx(0.1));
+  CHECK(on(cut, 1).dropped == Approx(0.1));
+  CHECK_FALSE(on(cut, 4).even);
+  CHECK(on(cut, 1).even);
+  CHECK(on(routed_loads({{40, 20, 20, 20}}, 4, 1.6), 4).dropped == 0);
+  // All take their capacity, half of the mean.
+  CHECK(on(routed_loads({{40, 20, 20, 20}}, 4, 0.5), 4).even);
+  CHECK(on(routed_loads({{40, 20, 20, 20}}, 4, 0.5), 4).dropped == Approx(0.5));
+  // The second exchange drops 50 of 100 tokens, the first 50 of 300.
+  CHECK(on(routed_loads({{200, 100}, {0, 100}}, 2, 1), 2).dropped == Approx(0.25));
+}
+
 Model moe(int layers) {
   Model model;
   model.layers = layers;

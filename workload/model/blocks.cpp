@@ -124,14 +124,21 @@ Block without_launch(Block block) {
   return block;
 }
 
+// REQUIRES: the model has loads of model.routing.
+const RoutedLoad& routed_on(const Model& model, const Plan& plan) {
+  const auto found = std::ranges::find(model.routed, plan.ep, &RoutedLoad::ranks);
+  CHECK(found != model.routed.end());
+  return *found;
+}
+
+double stated_imbalance(const Model& model, const Plan& plan) {
+  return std::min(model.expert_imbalance, static_cast<double>(plan.ep));
+}
+
 double load_of(const Model& model, const Plan& plan, double RoutedLoad::*statistic) {
   if (model.pad_to_capacity) return model.capacity_factor;
-  if (!model.routed.empty()) {
-    const auto found = std::ranges::find(model.routed, plan.ep, &RoutedLoad::ranks);
-    CHECK(found != model.routed.end());
-    return *found.*statistic;
-  }
-  const double load = std::min(model.expert_imbalance, static_cast<double>(plan.ep));
+  if (!model.routed.empty()) return routed_on(model, plan).*statistic;
+  const double load = stated_imbalance(model, plan);
   return model.capacity_factor == 0 ? load : std::min(load, model.capacity_factor);
 }
 
@@ -142,6 +149,22 @@ double expert_load(const Model& model, const Plan& plan) {
 }
 double peak_expert_load(const Model& model, const Plan& plan) {
   return load_of(model, plan, &RoutedLoad::most);
+}
+
+bool equal_expert_loads(const Model& model, const Plan& plan) {
+  return model.routed.empty() ? stated_imbalance(model, plan) == 1 : routed_on(model, plan).even;
+}
+
+// With an imbalance of r over n ranks and a capacity of c, in tokens of the mean rank, the busiest
+// rank drops r - c, and the others, which get n - r together and may take (n - 1) c, the rest.
+double dropped_share(const Model& model, const Plan& plan) {
+  const double capacity = model.capacity_factor, ranks = plan.ep;
+  if (!model.is_moe() || capacity == 0) return 0;
+  if (!model.routed.empty()) return model.routed.front().dropped;  // on any ranks
+  const double busiest = stated_imbalance(model, plan);
+  return (std::max(0.0, busiest - capacity) +
+          std::max(0.0, ranks - busiest - (ranks - 1) * capacity)) /
+         ranks;
 }
 
 std::int64_t query_columns(const Model& model, const Plan& plan) {

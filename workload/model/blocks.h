@@ -75,6 +75,11 @@ std::int64_t routed_tokens(const Model& model, const Plan& plan);
 // is the mean over exchanges, for times; peak_expert_load is the largest of them, for memory.
 double expert_load(const Model& model, const Plan& plan);
 double peak_expert_load(const Model& model, const Plan& plan);
+// Returns whether the experts of all ranks take equally many tokens.
+bool equal_expert_loads(const Model& model, const Plan& plan);
+// Returns the share of the copies of tokens that experts drop above their capacity: of the tokens
+// that model.routing counts, or at least with expert_imbalance.
+double dropped_share(const Model& model, const Plan& plan);
 // Return the rows (tokens) of each expert's GEMMs on this GPU, and the chunks of a scan; 0 if the
 // layer has none. These two are rounded to whole numbers; all other sizes of products are
 // proportional to the micro batch.

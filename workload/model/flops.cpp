@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "workload/model/blocks.h"
 #include "workload/model/model.h"
 
 namespace tandem {
@@ -69,7 +70,7 @@ double layer_flops(const Model& model, const Plan& plan, AttentionFlops attentio
 double capacity_flops(const Model& model, const Plan& plan) {
   if (!model.is_moe() || !model.has_mlp || model.capacity_factor == 0) return 0;
   const double taken =
-      model.pad_to_capacity ? model.capacity_factor : std::min(1.0, model.capacity_factor);
+      model.pad_to_capacity ? model.capacity_factor : 1 - dropped_share(model, plan);
   return 2.0 * plan.global_batch * model.seq * (taken - 1) * mlp_matrices(model) * model.top_k *
          model.expert_hidden() * model.expert_ffn();
 }

@@ -31,6 +31,8 @@ constexpr int kDeltaChunk = 64;
 struct RoutedLoad {
   int ranks = 1;
   double mean = 1, most = 1;
+  bool even = true;    // in each exchange all ranks take equally many tokens
+  double dropped = 0;  // share of all exchanges' tokens that are above an expert's capacity
   bool operator==(const RoutedLoad&) const = default;
 };
 

@@ -15,21 +15,29 @@ namespace {
 
 constexpr double kRounding = 1e-9;  // of sums: tokens such as 0.1 do not add up to the last digit
 
-// Returns the tokens of the busiest rank divided by the mean rank's. The mean includes dropped
-// tokens, the busiest rank's do not.
-double busiest(const ExpertTokens& tokens, int experts, int ranks, double capacity) {
-  const double all = std::accumulate(tokens.begin(), tokens.end(), 0.0);
+double sum_of(const std::vector<double>& tokens) {
+  return std::accumulate(tokens.begin(), tokens.end(), 0.0);
+}
+
+// Returns the tokens that each rank takes, divided by the mean rank's. The mean includes dropped
+// tokens.
+std::vector<double> loads_of_ranks(const ExpertTokens& tokens, int experts, int ranks,
+                                   double capacity) {
+  const double all = sum_of(tokens);
   const double most_of_expert = capacity > 0 ? capacity * all / experts : all;
   std::vector<double> of_rank(ranks);
   for (std::size_t expert = 0; expert < tokens.size(); ++expert)
     of_rank[expert / (experts / ranks)] += std::min(tokens[expert], most_of_expert);
-  const double load = std::ranges::max(of_rank) / (all / ranks);
-  return std::abs(load - 1) < kRounding ? 1 : load;
+  for (double& load : of_rank) {
+    load /= all / ranks;
+    if (std::abs(load - 1) < kRounding) load = 1;
+  }
+  return of_rank;
 }
 
 bool is_even(const std::vector<RoutedLoad>& loads) {
   return std::ranges::all_of(
-      loads, [](const RoutedLoad& load) { return load.mean == 1 && load.most == 1; });
+      loads, [](const RoutedLoad& load) { return load.even && load.mean == 1 && load.most == 1; });
 }
 
 }  // namespace
@@ -39,11 +47,17 @@ std::vector<RoutedLoad> routed_loads(const Exchanges& exchanges, int experts, do
   for (int ranks = 1; ranks <= experts; ++ranks) {
     if (experts % ranks != 0) continue;
     RoutedLoad load{ranks, 0, 0};
+    double all = 0, taken = 0;
     for (const ExpertTokens& tokens : exchanges) {
-      const double exchange_load = busiest(tokens, experts, ranks, capacity);
-      load.mean += exchange_load / static_cast<double>(exchanges.size());
-      load.most = std::max(load.most, exchange_load);
+      const std::vector<double> of_rank = loads_of_ranks(tokens, experts, ranks, capacity);
+      const double busiest = std::ranges::max(of_rank);
+      load.mean += busiest / static_cast<double>(exchanges.size());
+      load.most = std::max(load.most, busiest);
+      load.even &= busiest - std::ranges::min(of_rank) < kRounding;
+      all += sum_of(tokens);
+      taken += sum_of(tokens) / ranks * sum_of(of_rank);
     }
+    if (taken < all * (1 - kRounding)) load.dropped = 1 - taken / all;
     loads.push_back(load);
   }
   return loads;
