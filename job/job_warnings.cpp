@@ -43,6 +43,24 @@ void add_tensor_between_nodes(const Scenario& scenario, const CompiledJob& job,
                                             tp > node ? "is more than" : "does not divide", node)));
 }
 
+// Warns of a stated link that tensor groups use beyond its line: a profile's stretch below 1 was
+// fitted to links of which NCCL leaves less. Presets state what NCCL's tables show.
+void add_tensor_beyond_line(const Scenario& scenario, const CompiledJob& job,
+                            std::vector<std::string>* lines) {
+  const auto is_stated = [&](const char* key) { return scenario.places.contains(key); };
+  const double efficiency = scenario.cluster.spec.intra_efficiency,
+               stretch = job.program.comm_costs[static_cast<int>(GroupKind::Tensor)].slowdown;
+  if (scenario.costs.uniform || job.plan.tp == 1 || efficiency <= stretch ||
+      (!is_stated("cluster.intra_GBps") && !is_stated("cluster.intra_efficiency")))
+    return;
+  lines->push_back(fmt::format(
+      "{}: cluster.intra_efficiency = {:g} leaves tensor communication {:.3g} times as fast as "
+      "cluster.intra_GBps, as {} has fitted a tensor_stretch of {:g} to links that are not used in "
+      "full: set the share that NCCL reaches, mostly 0.75 to 0.85",
+      scenario.place_of({"cluster.intra_efficiency", "cluster.intra_GBps"}), efficiency,
+      efficiency / stretch, scenario.costs.profile.name, stretch));
+}
+
 // Warns if some groups of experts cross nodes and others do not, as ep = 16 on nodes of 72 GPUs.
 void add_experts_between_nodes(const Scenario& scenario, const CompiledJob& job,
                                std::vector<std::string>* lines) {
@@ -89,6 +107,7 @@ Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const Co
   std::vector<std::string> lines = scenario.notes;
   add_stragglers(scenario, job, &lines);
   add_tensor_between_nodes(scenario, job, &lines);
+  add_tensor_beyond_line(scenario, job, &lines);
   add_experts_between_nodes(scenario, job, &lines);
   RETURN_IF_ERROR(add_failed_links(scenario, job, &lines));
   for (const std::string& doubt : doubts(scenario)) lines.push_back(doubt);

@@ -54,6 +54,17 @@ TEST_CASE("a NIC that is set faster than its slot is doubted, with the slot's so
   CHECK(doubts_of(kSmall, {"cluster.preset=dgx-b300"}).empty());
 }
 
+TEST_CASE("tensor groups that are faster than their links' line are said to be") {
+  // A stretch of 0.85 on links that are used in full.
+  CHECK(some_holds(warnings_of({"cluster.intra_efficiency=1"}),
+                   "--set: cluster.intra_efficiency = 1 leaves tensor communication 1.18 times as "
+                   "fast as cluster.intra_GBps"));
+  for (const char* set : {"cluster.intra_efficiency=0.85", "cluster.intra_GBps=600"})
+    CHECK(!some_holds(warnings_of({set}), "leaves tensor communication"));
+  CHECK(!some_holds(warnings_of({"cluster.intra_efficiency=1", "parallel.tp=1", "parallel.dp=4"}),
+                    "leaves tensor communication"));
+}
+
 TEST_CASE("keys of leaves are said to have no effect on a star") {
   CHECK(doubt_of({"cluster.oversubscription=8"}) ==
         "--set: cluster.oversubscription has no effect: cluster.fabric = star has no leaves and "
