@@ -59,8 +59,8 @@ inline constexpr KeyRow kRunRows[] = {
      "the half that a causal mask leaves; default false: whole, as Megatron-LM and PaLM's appendix "
      "B count"},
     {"report.traffic",
-     "true or false: columns of what a GPU sends and of the communication that is exposed; default "
-     "false"},
+     "true or false: columns of what a GPU sends (of unequal experts: the busiest rank) and of the "
+     "communication that is exposed; default false"},
     {"report.note", "text: printed below the table"},
     {"limits.runs", "number: most runs of a file, the product of its axes; default 1e5"},
     {"limits.ops",

@@ -299,10 +299,12 @@ FieldTable<RunResult> make_fields() {
                     "have such communication"),
       field("exposed_between_nodes_s", &Run::exposed_between_nodes_s, "s",
             "of all `exposed_s`: on communicators that cross nodes"),
-      field_by_kind("sent_bytes", &Run::sent_bytes, "by kind, bytes",
-                    "what a GPU puts on the wire in an iteration, mean; collectives as rings: of n "
-                    "GPUs each sends 2(n-1)/n of an all-reduce's bytes, (n-1)/n of the others', "
-                    "and all of a transfer's"),
+      field_by_kind(
+          "sent_bytes", &Run::sent_bytes, "by kind, bytes",
+          "what a GPU puts on the wire in an iteration, mean; collectives as rings: of n "
+          "GPUs each sends 2(n-1)/n of an all-reduce's bytes, (n-1)/n of the others', "
+          "and all of a transfer's; where experts get unequal loads, each GPU counts what the "
+          "busiest rank exchanges"),
       field_group(&Run::routing, fields_of<RoutingCost>()).in_column(kNoColumn),
       field_group(&Run::saving, fields_of<Saving>()).in_column(kNoColumn),
       field("published_tflops_per_gpu", &Run::published_tflops_per_gpu, "TFLOP/s",

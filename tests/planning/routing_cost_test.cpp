@@ -76,6 +76,9 @@ TEST_CASE("loads of a file are those of expert_imbalance, if every layer has the
   const double forced = run_of(box, "")["iteration_s"];
   CHECK(routed["routing_cost"].get<double>() ==
         Approx(1 - forced / routed["iteration_s"].get<double>()));
+  // What is sent is the busiest rank's.
+  const double sent_evenly = run_of(box, "")["sent_bytes"]["expert"];
+  CHECK(routed["sent_bytes"]["expert"].get<double>() == Approx(1.5 * sent_evenly));
   CHECK(routed["routing_waiting"] > 0);
   CHECK(routed["routing_waiting"] < routed["routing_cost"]);
   CHECK(simulated(box, "--set model.routing=routing.csv").out.find("job: routing costs ") !=
