@@ -1,7 +1,7 @@
 // Reads each file with the importer of its kind, and merges the plans in order; an importer gets
-// the plan of --set, --gpus and earlier files as ImportContext::before. A kind is recognised by
-// marks in the text, else by the name's ending. A file that another given file reads (a base YAML,
-// say) is left to that file's importer.
+// the plan of --set (or of a scenario's [model]), --gpus and earlier files as
+// ImportContext::before. A kind is recognised by marks in the text, else by the name's ending. A
+// file that another given file reads (a base YAML, say) is left to that file's importer.
 #include "interop/import.h"
 
 #include <fmt/format.h>
@@ -163,17 +163,18 @@ bool is_read_by_another(const ImportSource& source, const std::vector<ImportSour
 }
 
 // Checks the sizes that options set, before any file's reader divides by them.
-Status check_sets(const std::map<std::string, KeyValue>& sets) {
+Status check_sets(const ImportOptions& options) {
   constexpr std::string_view kSizes[] = {
       "parallel.tp",           "parallel.pp",  "parallel.vpp",       "parallel.cp",
       "parallel.ep",           "parallel.dp",  "parallel.expert_tp", "parallel.micro_batch",
       "parallel.global_batch", "cluster.gpus", "model.layers"};
-  for (const auto& [key, value] : sets) {
+  for (const auto& [key, value] : options.sets) {
     if (std::ranges::find(kSizes, key) == std::end(kSizes)) continue;
     const auto* whole = std::get_if<std::int64_t>(&value);
     if (whole == nullptr || *whole < 1 || *whole > kMostWhole)
-      return Error::at("--set", fmt::format("found {} = {}, expected an integer from 1 to {}", key,
-                                            toml_value(value), kMostWhole));
+      return Error::at(options.sets_from,
+                       fmt::format("found {} = {}, expected an integer from 1 to {}", key,
+                                   toml_value(value), kMostWhole));
   }
   return Done{};
 }
@@ -227,9 +228,9 @@ std::string importable_kinds() {
 
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options) {
-  RETURN_IF_ERROR(check_sets(options.sets));
+  RETURN_IF_ERROR(check_sets(options));
   ImportedPlan plan;
-  for (const auto& [key, value] : options.sets) plan.set_by_option(key, value, "--set");
+  for (const auto& [key, value] : options.sets) plan.set_by_option(key, value, options.sets_from);
   if (options.gpus > 0) plan.set_by_option("cluster.gpus", options.gpus, "--gpus");
   for (const ImportSource& source : in_order_of_need(sources)) {
     if (is_read_by_another(source, sources)) continue;

@@ -14,8 +14,9 @@ namespace tandem {
 
 struct ImportOptions {
   std::int64_t gpus = 0;  // of the job; 0: as the files state
-  // Keys whose values replace those of the files (--set). Readers see them, too.
+  // Keys whose values replace those of the files. Readers see them, too.
   std::map<std::string, KeyValue> sets = {};
+  std::string sets_from = "--set";  // where these keys stand, for Errors
   // Whether two files' different values become ImportedPlan::conflicts; else they are an Error.
   bool keeps_conflicts = false;
 };

@@ -193,11 +193,13 @@ Result<ImportedFiles::NamedFiles> ImportedFiles::files_of(const Settings& settin
 }
 
 Result<const ImportedFiles::Imported*> ImportedFiles::read(const NamedFiles& files,
-                                                           std::int64_t gpus) {
-  const auto [known, is_new] = read_.try_emplace({files.where, files.paths, gpus});
+                                                           std::int64_t gpus,
+                                                           const ModelKeys& model) {
+  const auto [known, is_new] = read_.try_emplace({files.where, files.paths, gpus, model});
   Imported& imported = known->second;
   if (!is_new) return &imported;
-  auto plan = import_files(files.paths, {.gpus = gpus, .keeps_conflicts = true});
+  auto plan = import_files(
+      files.paths, {.gpus = gpus, .sets = model, .sets_from = "[model]", .keeps_conflicts = true});
   if (!plan.ok())
     return files.where.empty() ? plan.error() : Error::at(files.where, plan.error().text());
   imported.plan = *std::move(plan);
@@ -256,7 +258,13 @@ Status ImportedFiles::complete(RunSettings* run) {
       return std::ranges::find(model_files.paths, path) == model_files.paths.end();
     });
     plan_files.paths = std::move(paths);
-    ASSIGN_OR_RETURN(plan, read(plan_files, gpus_of(own)));
+    ModelKeys own_model;
+    for (const auto& [key, setting] : own) {
+      if (!is_model_key(key) || key == kModelFrom) continue;
+      const auto whole = whole_number(setting.value);  // 64.0 is an integer, too
+      own_model[key] = whole ? KeyValue(*whole) : setting.value;
+    }
+    ASSIGN_OR_RETURN(plan, read(plan_files, gpus_of(own), own_model));
     for (const auto& [key, setting] : plan->settings) {
       // If both give the same value, its place stays in the model's files.
       const auto known = imported.find(key);

@@ -7,8 +7,8 @@
 //                  the scenario states no layers, and model.seq beside model.from; of [cluster]
 //                  only the number of GPUs if the scenario has a [cluster]
 //
-// With both model.from and parallel.from, the plan's files are read after the model's, as `tandem
-// import` would: a launch script needs the model's layers.
+// The plan's files are read after those of model.from, as `tandem import` would, and after the
+// scenario's own keys of [model]: a launch script needs the model's layers.
 #pragma once
 
 #include <map>
@@ -28,10 +28,11 @@ class ImportedFiles {
   explicit ImportedFiles(const std::string& path);
 
   // Adds the keys that the files give and the run does not set; notes assumptions and omissions. A
-  // file is read once for all runs that name it with the same number of GPUs.
+  // file is read once for all runs that name it with the same model and number of GPUs.
   Status complete(RunSettings* run);
 
  private:
+  using ModelKeys = std::map<std::string, KeyValue>;
   // A setting that names files: its key, its place and their paths.
   struct NamedFiles {
     std::string key, where;
@@ -46,10 +47,13 @@ class ImportedFiles {
 
   Status take_cluster(Settings* settings) const;
   Result<NamedFiles> files_of(const Settings& settings, const char* key) const;
-  Result<const Imported*> read(const NamedFiles& files, std::int64_t gpus);
+  // `model`: keys of [model] that the readers see, over those of the files.
+  Result<const Imported*> read(const NamedFiles& files, std::int64_t gpus,
+                               const ModelKeys& model = {});
 
   std::string folder_;
-  std::map<std::tuple<std::string, std::vector<std::string>, std::int64_t>, Imported> read_;
+  std::map<std::tuple<std::string, std::vector<std::string>, std::int64_t, ModelKeys>, Imported>
+      read_;
 };
 
 }  // namespace tandem

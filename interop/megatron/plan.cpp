@@ -52,10 +52,9 @@ class MegatronPlan {
 
  private:
   bool bridge() const { return style_ == MegatronStyle::Bridge; }
-  // Returns the number of layers of this file's model, or of an earlier file's; 0: unknown.
-  Whole model_layers() const {
-    const auto layers = plan_->whole_of("model.layers");
-    return layers ? *layers : before_.whole_of("model.layers").value_or(0);
+  // Returns a size of this file's model, or of an earlier file's; 0: unknown.
+  Whole model_size(IntegerKey key) const {
+    return plan_->whole_of(key).value_or(before_.whole_of(key).value_or(0));
   }
 
   void set_sizes() {
@@ -164,7 +163,7 @@ class MegatronPlan {
   // Sets the layers of each stage and the virtual stages of each rank (vpp). The first of these
   // that is stated counts: a layout, bars in a hybrid model's pattern, a number.
   void set_stages() {
-    const Whole layers = model_layers();
+    const Whole layers = model_size("model.layers");
     const std::vector<Whole> segments = pattern_segments();
     if (pp_ == 1 && segments.size() > 1)
       plan_->not_expressed.push_back(args_->spelled("hybrid_layer_pattern") +
@@ -409,7 +408,7 @@ class MegatronPlan {
       plan_->assumed.push_back("train.sequence_parallel = true: " + from + " needs it");
     }
     plan_->set("overlap.tensor", "ring", from + ": Transformer Engine's default methods");
-    const bool dense = !plan_->has("model.experts");
+    const bool dense = model_size("model.experts") == 0;
     const auto set_gemms = [&](std::initializer_list<TextKey> gemms, std::string_view method,
                                const std::string& why) {
       for (const TextKey key : gemms) {

@@ -163,6 +163,44 @@ TEST_CASE("the plan's files are read behind the model's, which they may lean on"
   CHECK(list.job.plan.zero == 1);
 }
 
+TEST_CASE("the plan's files see the model that the scenario itself has") {
+  const Files files;
+  files.add("titan.sh", R"(WORLD_SIZE=8
+OVERRIDES=(
+    --training.num_tokens_per_microbatch_per_dp_rank 512
+    --training.num_tokens_per_train_step 4096
+    --training.max_context_length 512
+    --parallelism.num_pp_microbatches 4
+    --parallelism.data_parallel_shard_degree 2
+    --parallelism.tensor_parallel_degree 2
+    --parallelism.pipeline_parallel_degree 2
+    --parallelism.pipeline_parallel_schedule Interleaved1F1B
+    --parallelism.pipeline_parallel_layers_per_stage 1
+    --parallelism.pipeline_parallel_first_stage_less_layers 0
+    --parallelism.pipeline_parallel_last_stage_less_layers 0
+    activation-checkpoint:none
+)
+)");
+  const std::string titan = kSmallModel + "[parallel]\nfrom = \"titan.sh\"\n" + kOnNode;
+  const Scenario stages = files.one(titan);
+  CHECK(stages.job.plan.vpp == 4);  // 8 layers on 2 ranks, 1 a stage
+  CHECK(!some_begins(stages.notes, "parallel.from: assumed: parallel.vpp"));
+  CHECK(files.one(titan, {"model.layers=4.0"}).job.plan.vpp == 2);
+  CHECK(files.refusal(titan, {"model.layers=0"})
+            .starts_with("small.toml:8: [model]: found model.layers = 0, expected an integer"));
+
+  files.add("experts.sh",
+            "python pretrain_gpt.py --bf16 --tensor-model-parallel-size 2 --sequence-parallel "
+            "--expert-model-parallel-size 2 --expert-tensor-parallel-size 1 --tp-comm-overlap "
+            "--moe-grouped-gemm --micro-batch-size 1 --global-batch-size 16\n");
+  const Plan experts = files
+                           .one(kSmallModel + "experts = 8\ntop_k = 2\nexpert_ffn_hidden = 1024\n" +
+                                "[parallel]\nfrom = \"experts.sh\"\n" + kOnNode)
+                           .job.plan;
+  CHECK(experts.overlap_of(TensorGemm::ProjFprop).method == TensorMethod::Pipelined);
+  CHECK(experts.overlap_of(TensorGemm::Fc2Fprop).method == TensorMethod::Off);
+}
+
 TEST_CASE("the cluster of a file counts where the scenario names none") {
   const Files files;
   const std::string name = "config_DGXH100_2x8x16xtp4pp2cp1.sh";
