@@ -177,24 +177,17 @@ class FieldWriter {
   }
 
   void write_precision() {
-    if (precision_ == "fp16") {
-      add("fp16", "True");
-    } else if (precision_ != "fp32") {
-      add("bf16", "True");
-    }
+    if (precision_ != "fp32") add(precision_ == "fp16" ? "fp16" : "bf16", "True");
     if (precision_ == "fp32" && bridge_)
       keys_->leave("train.precision", "Megatron-Bridge trains in bf16 or fp16");
     if (precision_ == "nvfp4") add("fp4", "e2m1");
     if (precision_ == "fp8") write_fp8();
     const bool is_fp16 = precision_ == "fp16";
     const std::string gradients = keys_->text("train.gradient_dtype", is_fp16 ? "fp16" : "fp32");
-    if (bridge_) {
-      add("grad_reduce_in_fp32", word(gradients == "fp32"));
-    } else if (gradients == "bf16") {
-      add("grad_reduce_in_bf16", "True");
-    } else if (gradients == "fp32" && is_fp16) {
+    if (bridge_) add("grad_reduce_in_fp32", word(gradients == "fp32"));
+    if (!bridge_ && gradients == "bf16") add("grad_reduce_in_bf16", "True");
+    if (!bridge_ && gradients == "fp32" && is_fp16)
       add("accumulate_allreduce_grads_in_fp32", "True");
-    }
     if (gradients == "fp16" && !is_fp16)
       keys_->leave("train.gradient_dtype", "gradients are fp32 or bf16");
   }
@@ -423,11 +416,15 @@ class FieldWriter {
       keys_->leave("overlap.align_param_gather", "forced off without virtual stages");
   }
 
-  // Writes the size of the buckets in which gradients are reduced.
+  // Writes the size of gradient buckets. A plan without one has a layer a bucket: Megatron-LM's
+  // default is near that, and is written for Megatron-Bridge, whose own is three times as large.
   void write_bucket() {
     const std::string bucket = keys_->text("overlap.bucket_MB");
+    const bool reduces = keys_->flag("overlap.grad_reduce", false);
+    if (bucket.empty() && bridge_ && reduces && pp_ == 1 && zero_ < 3)
+      add("ddp_bucket_size", fmt::format("{}", 1'000'000 * std::max(40LL, keys_->dp())));
     if (bucket.empty()) return;
-    if (pp_ != 1 || !keys_->flag("overlap.grad_reduce", false))
+    if (pp_ != 1 || !reduces)
       return keys_->leave("overlap.bucket_MB", "a rank of a pipeline has one bucket");
     const std::string usual = precision_ == "fp16" ? "fp16" : "fp32";
     const double bytes = keys_->text("train.gradient_dtype", usual) == "fp32" ? 4 : 2;
@@ -449,6 +446,9 @@ class FieldWriter {
     const bool overlaps = method != "off" && has_sequence;
     if (method != "off" && !has_sequence)
       keys_->leave("overlap.tensor", "with train.sequence_parallel");
+    // Transformer Engine's linear layers do it, and Megatron-LM's own (tensor_parallel/layers.py).
+    if (method == "off" && has_sequence && keys_->has("overlap.tensor"))
+      keys_->leave("overlap.tensor", "input gradients are always reduced beside weight gradients");
     if (bridge_ || overlaps) add("tp_comm_overlap", word(overlaps));
     if (!overlaps) return;
     if (method != "ring")

@@ -214,6 +214,11 @@ TEST_CASE("torchtitan is told a plan in tokens, shards and layers a stage") {
   CHECK(emitted("torchtitan", plan).find("layers_per_stage 2\n") != std::string::npos);
   plan["train.zero"] = "1";
   CHECK(emitted("torchtitan", plan).find("# not expressed: train.zero = 1: ") != std::string::npos);
+  plan["train.zero"] = "2";  // in a pipeline the same as 3
+  CHECK(emitted("torchtitan", plan).find("not expressed: train.zero") == std::string::npos);
+  const PlanSettings alone = {{"train.zero", "2"}, {"cluster.gpus", "8"}};
+  CHECK(emitted("torchtitan", alone).find("# not expressed: train.zero = 2: ") !=
+        std::string::npos);
   plan["schedule.order"] = "interleaved-zb";
   CHECK(emitted("torchtitan", plan).find("--compile.enable") == std::string::npos);
 }
@@ -436,6 +441,31 @@ TEST_CASE("the two GEMMs that Transformer Engine pipelines are said to be anothe
   CHECK_FALSE(has(emitted("megatron", plan), "overlap.gemm.fc2"));
   plan["overlap.gemm.proj_fprop"] = "pipelined";
   CHECK_FALSE(has(emitted("megatron", plan), "overlap.gemm."));
+}
+
+TEST_CASE("gradients that Megatron-LM reduces beside others, flag or not, are said to be") {
+  PlanSettings plan = {{"parallel.tp", "2"},
+                       {"train.sequence_parallel", "true"},
+                       {"overlap.tensor", "off"},
+                       {"cluster.gpus", "8"}};
+  const std::string note = "not expressed: overlap.tensor = off: input gradients are always";
+  for (const char* format : {"megatron", "nemo", "chatlearn"})
+    CHECK(has(emitted(format, plan), note));
+  plan["train.sequence_parallel"] = "false";  // then nothing is simulated beside them
+  CHECK_FALSE(has(emitted("megatron", plan), note));
+  plan["train.sequence_parallel"] = "true";
+  plan.erase("overlap.tensor");  // left open, as in the file
+  CHECK_FALSE(has(emitted("megatron", plan), note));
+}
+
+TEST_CASE("Megatron-Bridge is told the buckets of Megatron-LM, as its own are larger") {
+  PlanSettings plan = {{"overlap.grad_reduce", "true"}, {"train.zero", "1"}, {"cluster.gpus", "8"}};
+  CHECK(has(emitted("nemo", plan), "  bucket_size: 40000000\n"));
+  CHECK_FALSE(has(emitted("megatron", plan), "bucket"));
+  plan["cluster.gpus"] = "64";
+  CHECK(back("nemo", emitted("nemo", plan), 64).at("overlap.bucket_MB") == "256");
+  plan["parallel.pp"] = "2";
+  CHECK_FALSE(has(emitted("nemo", plan), "bucket_size"));
 }
 
 TEST_CASE("experts are told to be one grouped GEMM, as they are simulated") {
