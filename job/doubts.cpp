@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "job/idle_keys.h"
 #include "topology/preset.h"
+#include "workload/memory/trainer.h"
 #include "workload/model/blocks.h"
 #include "workload/model/model.h"
 
@@ -190,6 +191,19 @@ void add_graphs_of_experts(const Scenario& s, std::vector<std::string>* lines) {
       s.place_of({"train.cuda_graphs"})));
 }
 
+// Warns of selective recompute that changes nothing, which in Megatron-LM takes time
+// (checkpoint_core_attention in its core/transformer/attention.py).
+void add_idle_recompute(const Scenario& s, std::vector<std::string>* lines) {
+  if (s.costs.uniform || !recomputes_nothing(s.job.plan)) return;
+  lines->push_back(fmt::format(
+      "{}: train.recompute = selective has no effect on time and memory here: flash attention "
+      "keeps no scores{}",
+      s.place_of({"train.recompute"}),
+      trainer_of(s.job.plan) == Trainer::Megatron
+          ? "; Megatron-LM would run attention's forward again, which is not simulated"
+          : ""));
+}
+
 // Warns of an imbalance that no rank can have: the busiest one gets all tokens at most.
 void add_imbalance(const Scenario& s, std::vector<std::string>* lines) {
   for (const LayersOfKind& layers : kinds_of(s.job.model)) {
@@ -222,6 +236,7 @@ std::vector<std::string> doubts(const Scenario& scenario) {
   add_uneven_stages(scenario, &lines);
   add_group(scenario, &lines);
   add_graphs_of_experts(scenario, &lines);
+  add_idle_recompute(scenario, &lines);
   add_imbalance(scenario, &lines);
   for (std::string& line : idle_keys(scenario)) lines.push_back(std::move(line));
   for (std::string& line : doubts_of_any_plan(scenario)) lines.push_back(std::move(line));

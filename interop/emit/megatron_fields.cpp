@@ -98,11 +98,9 @@ class FieldWriter {
     const long long expert_tp = keys_->whole("parallel.expert_tp", 0);
     if (expert_tp > 0 && expert_tp != tp_)
       add("expert_tensor_parallel_size", fmt::format("{}", expert_tp));
-    if (!keys_->is_hybrid()) {
-      write_layout();
-    } else if (pp_ * vpp_ > 1) {
-      write_segments();
-    }
+    const bool is_hybrid = keys_->is_hybrid();
+    if (!is_hybrid) write_layout();
+    if (is_hybrid && pp_ * vpp_ > 1) write_segments();
     write_order();
   }
 
@@ -195,18 +193,16 @@ class FieldWriter {
   // Writes how scales are found. Megatron-LM's default is delayed, Megatron-Bridge's is tensorwise.
   void write_fp8() {
     add("fp8", "hybrid");
-    if (recipe_ == "rowwise") {
-      keys_->leave("train.fp8_recipe", "Transformer Engine has no rowwise scales");
-    } else if (recipe_ != "delayed" || bridge_) {
+    const bool is_rowwise = recipe_ == "rowwise";
+    if (is_rowwise) keys_->leave("train.fp8_recipe", "Transformer Engine has no rowwise scales");
+    if (!is_rowwise && (recipe_ != "delayed" || bridge_))
       add("fp8_recipe", recipe_ == "current" ? "tensorwise" : recipe_);
-    }
     const std::string amax = keys_->text("train.amax_reduction", "all");
-    if (amax == "tensor" && bridge_) {
-      add("tp_only_amax_red", "True");
-    } else if (amax != "all") {
+    const bool has_field = amax == "tensor" && bridge_;
+    if (has_field) add("tp_only_amax_red", "True");
+    if (!has_field && amax != "all")
       keys_->leave("train.amax_reduction",
                    "no flag of Megatron-LM; Megatron-Bridge has one for tensor");
-    }
   }
 
   void write_optimizer() {
@@ -292,6 +288,10 @@ class FieldWriter {
     if (removed > 0 && is_delayed)
       keys_->leave("train.recompute_modules", "delayed scaling keeps moe_act and layernorm");
     if (removed > 0 && modules.empty()) return;
+    if ((modules.empty() || modules == std::vector<std::string>{"core_attn"}) &&
+        keys_->flag("train.flash_attention", false))
+      return keys_->leave("train.recompute",
+                          "none here; Megatron-LM would run attention's forward again");
     add("recompute_granularity", recompute_);
     if (!modules.empty()) add("recompute_modules", fmt::format("{}", fmt::join(modules, " ")));
   }

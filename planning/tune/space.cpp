@@ -275,8 +275,10 @@ std::vector<Layout> Space::cuts(const Scenario& base) const {
 std::vector<Layout> Space::layouts(const Scenario& base, const Layout& cut) const {
   std::vector<Layout> found;
   for_each(base, cut, std::not_fn(belongs_to_cut), [&](const Layout& layout) {
-    if (runs(base, {.layout = layout}, FrameworkRule::OfLayout) &&
-        check_plan(base.job.model, plan_of(base, {.layout = layout})).ok())
+    const Plan plan = plan_of(base, {.layout = layout});
+    const bool equals_none = recomputes_nothing(plan) && allows("train.recompute", "none");
+    if (!equals_none && runs(base, {.layout = layout}, FrameworkRule::OfLayout) &&
+        check_plan(base.job.model, plan).ok())
       found.push_back(layout);
     return true;
   });

@@ -468,6 +468,20 @@ TEST_CASE("Megatron-Bridge is told the buckets of Megatron-LM, as its own are la
   CHECK_FALSE(has(emitted("nemo", plan), "bucket_size"));
 }
 
+TEST_CASE("selective recompute that is simulated as none is not told to Megatron-LM") {
+  PlanSettings plan = {{"train.recompute", "selective"}, {"train.flash_attention", "true"}};
+  for (const char* format : {"megatron", "nemo", "chatlearn"}) {
+    const std::string text = emitted(format, plan);
+    CHECK(has(text, "not expressed: train.recompute = selective: "));
+    CHECK_FALSE(has(text, "granularity selective"));
+    CHECK_FALSE(has(text, "granularity: selective"));
+  }
+  plan["train.recompute_modules"] = "core_attn, mlp";
+  CHECK(has(emitted("megatron", plan), "    --recompute-modules core_attn mlp\n"));
+  plan = {{"train.recompute", "selective"}};  // the scores of unfused attention
+  CHECK(has(emitted("megatron", plan), "    --recompute-granularity selective\n"));
+}
+
 TEST_CASE("experts are told to be one grouped GEMM, as they are simulated") {
   const PlanSettings plan = {{"parallel.ep", "2"}, {"model.experts", "8"}, {"cluster.gpus", "8"}};
   CHECK(has(emitted("megatron", plan), "    --moe-grouped-gemm\n"));

@@ -85,6 +85,23 @@ TEST_CASE("the search among named keys finds what trying every plan finds") {
   }
 }
 
+TEST_CASE("selective recompute that equals none is tried only where none is not") {
+  const auto selective = [](const Scenario& base, const Names& texts) {
+    const Space space = among(texts);
+    int found = 0;
+    for (const Layout& cut : space.cuts(base)) {
+      for (const Layout& layout : space.layouts(base, cut))
+        found += layout.recompute == Recompute::Selective ? 1 : 0;
+    }
+    return found;
+  };
+  const Names one = {"parallel.tp=1", "parallel.pp=1", "parallel.cp=1"};
+  CHECK(selective(four_gpus(), one) == 0);  // flash attention keeps no scores
+  CHECK(selective(four_gpus({"train.flash_attention=false"}), one) > 0);
+  CHECK(selective(four_gpus({"train.recompute_modules=mlp"}), one) > 0);
+  CHECK(selective(four_gpus(), {"train.recompute=selective", "parallel.pp=1"}) > 0);
+}
+
 TEST_CASE("no bound is above the iteration of a plan with named keys") {
   const unsigned seed = 20261123;
   INFO("seed " << seed);

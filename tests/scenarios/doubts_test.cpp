@@ -108,6 +108,20 @@ TEST_CASE("a key that does nothing without another key is said to") {
   CHECK(doubts_of(kSmall, {"overlap.bucket_MB=5", "overlap.grad_reduce=true"}).empty());
 }
 
+TEST_CASE("selective recompute of flash attention's core is said to do nothing") {
+  const Names core = {"train.recompute=selective", "train.flash_attention=true"};
+  CHECK(doubt_of(core) ==
+        "--set: train.recompute = selective has no effect on time and memory here: flash attention "
+        "keeps no scores; Megatron-LM would run attention's forward again, which is not simulated");
+  Names titan = core, more = core;
+  titan.emplace_back("train.framework=torchtitan");
+  CHECK(some_holds(doubts_of(kSmall, titan), "flash attention keeps no scores"));
+  CHECK(!some_holds(doubts_of(kSmall, titan), "Megatron-LM would"));
+  more.emplace_back("train.recompute_modules=\"core_attn, mlp\"");
+  CHECK(doubts_of(kSmall, more).empty());
+  CHECK(doubts_of(kSmall, {"train.recompute=selective"}).empty());
+}
+
 TEST_CASE("keys of fp8 leave a run in 16 bits as it is") {
   const auto seconds = [](const Names& set) {
     const auto result = simulate(load(kSmall, set).front(), Engine::Ideal);

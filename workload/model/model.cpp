@@ -374,6 +374,11 @@ bool recomputes_shared(const Model& model, const Plan& plan) {
          plan.recompute_modules.shared_experts && !plan.recompute_modules.moe;
 }
 
+bool recomputes_nothing(const Plan& plan) {
+  return plan.recompute == Recompute::Selective && plan.flash_attention &&
+         plan.recompute_modules == RecomputeModules{};
+}
+
 int stored_bytes(const Plan& plan) {
   CHECK(bytes_of(plan.precision) > 0);
   return std::max(2, bytes_of(plan.precision));

@@ -283,6 +283,9 @@ Recompute mtp_recompute(const Plan& plan);
 bool recomputes_core(const Model& model, const Plan& plan);
 bool recomputes_mlp(const Model& model, const Plan& plan);
 bool recomputes_shared(const Model& model, const Plan& plan);
+// Returns whether selective recompute repeats the core of attention alone, of which flash attention
+// keeps no scores: time and memory are as without recompute.
+bool recomputes_nothing(const Plan& plan);
 
 // Return the FLOPs of one iteration on all GPUs, from the real shapes.
 //
