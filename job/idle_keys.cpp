@@ -72,12 +72,22 @@ constexpr ConditionalKey kConditionalKeys[] = {
      }},
     {"train.reshard_after_forward", "train.zero = 3",
      [](const Scenario& s) { return s.job.plan.zero == 3; }},
+    {"train.activation_offload_modules", "model.experts or a module of attention",
+     [](const Scenario& s) {
+       const OffloadModules& modules = s.job.plan.offload_modules;
+       return s.job.model.is_moe() || modules == OffloadModules{} || modules.attn_norm ||
+              modules.qkv_linear || modules.core_attn || modules.attn_proj;
+     }},
+    {"overlap.align_param_gather", "overlap.param_gather",
+     [](const Scenario& s) { return s.job.data.param_gather; }},
     {"overlap.bucket_MB", "overlap.grad_reduce or overlap.param_gather",
      [](const Scenario& s) { return s.job.data.grad_reduce || s.job.data.param_gather; }},
     {"overlap.delay_wgrad", "model.experts",
      [](const Scenario& s) { return !s.job.plan.delay_wgrad || s.job.model.is_moe(); }},
     {"overlap.shared_experts", "model.shared_expert_ffn", has_shared_experts},
     {"overlap.expert_sms", "model.experts", [](const Scenario& s) { return s.job.model.is_moe(); }},
+    {"cluster.host_memory_GBps", "train.optimizer_offload",
+     [](const Scenario& s) { return s.job.plan.optimizer_offload > 0; }},
     {"costs.p2p_s", "costs.source = uniform",
      [](const Scenario& s) { return s.costs.uniform.has_value(); }},
     {"variability.straggler_factor", "straggler_ranks, _nodes, _stages or _share",
@@ -118,6 +128,14 @@ void add_keys_of_kinds(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
+// A settings file says of every GEMM how it overlaps.
+void add_tensor_word(const Scenario& s, std::vector<std::string>* lines) {
+  constexpr const char* kWord = "overlap.tensor";
+  if (s.places.contains(kWord) && !s.job.tensor.file.empty())
+    lines->push_back(fmt::format("{}: {} has no effect: overlap.tensor_file stands over it",
+                                 s.place_of({kWord}), kWord));
+}
+
 void add_conditional_keys(const Scenario& s, std::vector<std::string>* lines) {
   for (const ConditionalKey& row : kConditionalKeys) {
     const auto set = s.places.lower_bound(row.key);
@@ -132,6 +150,7 @@ void add_conditional_keys(const Scenario& s, std::vector<std::string>* lines) {
 std::vector<std::string> idle_keys(const Scenario& scenario) {
   std::vector<std::string> lines;
   add_keys_of_kinds(scenario, &lines);
+  add_tensor_word(scenario, &lines);
   add_conditional_keys(scenario, &lines);
   return lines;
 }

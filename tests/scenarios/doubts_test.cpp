@@ -87,7 +87,10 @@ TEST_CASE("a key that does nothing without another key is said to") {
            {"train.fp8_attention=true", "train.precision = fp8 or nvfp4"},
            {"train.fp8_param_gather=true", "train.precision = fp8 or nvfp4"},
            {"train.reshard_after_forward=false", "train.zero = 3"},
+           {"train.activation_offload_modules=moe_act", "model.experts or a module of attention"},
+           {"overlap.align_param_gather=false", "overlap.param_gather"},
            {"overlap.bucket_MB=5", "overlap.grad_reduce or overlap.param_gather"},
+           {"cluster.host_memory_GBps=50", "train.optimizer_offload"},
            {"overlap.delay_wgrad=true", "model.experts"},
            {"costs.p2p_s=1", "costs.source = uniform"},
            {"variability.straggler_factor=2", "straggler_ranks, _nodes, _stages or _share"},
@@ -106,6 +109,7 @@ TEST_CASE("a key that does nothing without another key is said to") {
   CHECK(doubts_of(kSmall, {"train.recompute=selective", "train.recompute_modules=mlp"}).empty());
   CHECK(doubts_of(kSmall, {"schedule.order=auto", "schedule.budget=100"}).empty());
   CHECK(doubts_of(kSmall, {"overlap.bucket_MB=5", "overlap.grad_reduce=true"}).empty());
+  CHECK(doubts_of(kSmall, {"cluster.host_memory_GBps=50", "train.optimizer_offload=0.5"}).empty());
 }
 
 TEST_CASE("selective recompute of flash attention's core is said to do nothing") {

@@ -1,6 +1,7 @@
 // The keys of [overlap] and of the ways to cut a model: what they set, and the rules they keep.
 #include <catch2/catch.hpp>
 
+#include "job/doubts.h"
 #include "planning/simulate/simulate.h"
 #include "tests/scenarios/small_scenario.h"
 
@@ -70,6 +71,8 @@ TEST_CASE("a GEMM by name goes over the file, the file over the word") {
   CHECK(overlap_of(*s, TensorGemm::ProjFprop).splits == 2);
   CHECK(overlap_of(*s, TensorGemm::Fc1Dgrad).method == TensorMethod::Off);
   CHECK(overlap_of(*s, TensorGemm::Fc2Fprop).method == TensorMethod::Off);
+  CHECK(doubts(*s) == Names{"--set: overlap.tensor has no effect: overlap.tensor_file stands over "
+                            "it"});
 }
 
 TEST_CASE("a settings file that says something else is refused by its name") {
