@@ -39,8 +39,10 @@ class TitanWriter {
     if (keys_->gpus() > 0) text += fmt::format("WORLD_SIZE={}\n", keys_->gpus());
     text += "OVERRIDES=(\n" + lines_;
     // The recomputation policy comes last: torchtitan takes options behind it for options of it.
-    return text +
-           fmt::format("    activation-checkpoint:{}\n)\n", keys_->text("train.recompute", "none"));
+    const std::string recompute = keys_->text("train.recompute", "none");
+    if (recompute == "selective")
+      keys_->leave("train.recompute", "torchtitan recomputes other operations than these modules");
+    return text + fmt::format("    activation-checkpoint:{}\n)\n", recompute);
   }
 
  private:
