@@ -90,9 +90,9 @@ class TitanWriter {
     if (zero == 1 && shard_degree_ != 1)
       keys_->leave("train.zero", "FSDP2 cuts gradients too, and parameters or not");
     if (zero == 2 && pp_ == 1 && shard_degree_ != 1)
-      keys_->leave("train.zero",
-                   "FSDP2 gathers every microbatch, which is train.zero = 3 with "
-                   "train.reshard_after_forward = false");
+      keys_->note(
+          "ZeRO 2: FSDP2 gathers every microbatch, so it comes back as ZeRO 3 with "
+          "train.reshard_after_forward = false");
     const bool frees = keys_->flag("train.reshard_after_forward", true) && zero == 3;
     if (zero == 1 || zero == 2 || (zero == 3 && keys_->has("train.reshard_after_forward")))
       add("parallelism.fsdp_reshard_after_forward", frees ? "always" : "never");
