@@ -10,12 +10,17 @@
 namespace tandem {
 namespace {
 
-// Returns the scenario with the smallest batch of at least `batch` sequences that the plan can run.
+// Returns the sequences of which a batch of the plan is a multiple. Interleaved orders take whole
+// rounds of pp microbatches.
+int batch_step(const JobSettings& job) {
+  return job.plan.micro_batch * job.plan.dp * (job.order.vpp > 1 ? job.plan.pp : 1);
+}
+
+// Returns the scenario with the largest batch of at most `batch` sequences that the plan can run;
+// if there is none, with the smallest that it can run.
 Scenario with_batch(Scenario scenario, double batch) {
-  const Plan& plan = scenario.job.plan;
-  // Interleaved orders take whole rounds of pp microbatches.
-  const int step = plan.micro_batch * plan.dp * (scenario.job.order.vpp > 1 ? plan.pp : 1);
-  const int steps = std::max(1, static_cast<int>(std::ceil(batch / step)));
+  const int step = batch_step(scenario.job);
+  const int steps = std::max(1, static_cast<int>(batch / step));
   scenario.job.plan.global_batch = steps * step;
   scenario.job.order.microbatches = scenario.job.plan.microbatches();
   return scenario;
@@ -34,14 +39,16 @@ std::vector<Scenario> ramp_of(const SizeInputs& inputs, const Scenario& plan) {
 }
 
 // Returns the seconds of the ramp's iterations, if one with the whole batch takes `whole_s`. Each
-// batch size of the ramp gets an equal share of its tokens.
+// batch size of the ramp gets an equal share of its tokens. A batch below the smallest that the
+// plan can run takes as long as that one, and has fewer tokens: an upper bound.
 double ramp_seconds(const SizeInputs& inputs, std::span<const Scenario> runs,
                     std::span<const RunResult> results, double whole_s) {
   const double share = inputs.ramp_tokens / static_cast<double>(runs.size() - 1);
-  double sum = 0;
-  for (std::size_t k = 1; k < runs.size(); ++k) {
+  double sum = 0, batch = inputs.ramp_from;
+  for (std::size_t k = 1; k < runs.size(); ++k, batch *= 2) {
     const JobSettings& settings = runs[k].job;
-    sum += share / (static_cast<double>(settings.plan.global_batch) * settings.model.seq) *
+    const double sequences = std::min<double>(batch, settings.plan.global_batch);
+    sum += share / (sequences * settings.model.seq) *
            (results[k].iteration_s / results[0].iteration_s * whole_s);
   }
   return sum;
@@ -111,10 +118,13 @@ Status play_sizes(const std::vector<SizeCase>& cases, Engine engine, const SizeO
   for (std::size_t i = 0; i < played.size(); ++i) {
     SizedJob& job = *played[i];
     job.result = results[i];
-    if (counts[i] > 0)
+    if (counts[i] > 0) {
       job.ramp_s =
           ramp_seconds(cases[job.of].inputs, std::span(ramp_runs).subspan(first, counts[i]),
                        std::span(ramps).subspan(first, counts[i]), job.result->iteration_s);
+      const int step = batch_step(ramp_runs[first].job);
+      if (std::fmod(cases[job.of].inputs.ramp_from, step) != 0) job.ramp_step = step;
+    }
     first += counts[i];
   }
   return Done{};

@@ -49,6 +49,7 @@ struct SizedJob {
   std::optional<RunResult> result;  // of the chosen engine if `on_engine`, else of the ideal one
   bool on_engine = false;
   double ramp_s = 0;  // seconds of the iterations before the batch has its full size
+  int ramp_step = 0;  // the plan's batches are multiples of it, if one of the ramp is not; else 0
   Economics economics;
   // The iteration's time with a change, over that without: with a fabric 2 and 4 times
   // oversubscribed, with NICs 10 % slower and faster.
@@ -68,8 +69,9 @@ struct Machine {
   MachineCosts costs;
   std::optional<NetworkBill> network;  // between its nodes; nothing: it cannot be built
   double network_price = 0;            // 0: in the nodes' price
-  std::vector<std::string> warnings;   // parts that cannot be built or bought as the file has them
-  double total = 0;                    // cost over size.years, or as SizeInputs::years says
+  // Parts that cannot be built or bought as the file has them; what times are upper bounds.
+  std::vector<std::string> warnings;
+  double total = 0;  // cost over size.years, or as SizeInputs::years says
   // Days from the order until all jobs are done, with the asked certainty: one after the other,
   // each as often as its weight.
   double days_late = 0;

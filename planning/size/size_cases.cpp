@@ -72,6 +72,11 @@ Result<std::vector<SizeCase>> load_size_cases(
           path,
           "found cluster.links_file, expected a cluster of any size: what its NICs and "
           "its fabric are");
+    if (inputs.ramp_from >= scenario.job.plan.global_batch)
+      return Error::at(
+          path, fmt::format("found size.ramp_from = {:.0f}, expected less than the whole batch, "
+                            "parallel.global_batch = {}",
+                            inputs.ramp_from, scenario.job.plan.global_batch));
     inputs.failures.checkpoint_bytes = checkpoint_bytes(parameters(scenario.job.model));
     inputs.failures.host_link_bytes_per_s = scenario.cluster.spec.device.host_link_bytes_per_s;
     const std::vector<std::string>& points = run.points;
