@@ -39,6 +39,7 @@ Economics economics(const SizeInputs& inputs, const Work& work) {
   e.goodput = goodput(inputs.failures, gpus, e.checkpoint_interval_s) * e.available;
   e.wall = wall_time(inputs.failures, {.work_s = work_s,
                                        .interval = work.interval,
+                                       .seeds = work.seeds,
                                        .interval_s = e.checkpoint_interval_s,
                                        .available = e.available,
                                        .gpus = gpus,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "planning/size/goodput.h"
@@ -35,6 +36,7 @@ struct Work {
   double ramp_s = 0;                            // all iterations with smaller batches
   double network_price = 0;                     // of switches, cables and optics, if priced alone
   std::pair<double, double> interval = {1, 1};  // factors of the iteration that hold 90 % of runs
+  std::vector<double> seeds = {};               // factors of the iteration with other seeds
 };
 Economics economics(const SizeInputs& inputs, const Work& work);
 

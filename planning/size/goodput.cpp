@@ -133,7 +133,9 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
   for (int draw = 0; draw < kDraws; ++draw) {
     const std::uint64_t key = scatter(scatter(inputs.seed) + static_cast<std::uint64_t>(draw));
     const double error = normal(key);
-    const double work = inputs.work_s * std::exp(middle + (error < 0 ? below : above) * error);
+    double work = inputs.work_s * std::exp(middle + (error < 0 ? below : above) * error);
+    if (const auto count = static_cast<double>(inputs.seeds.size()); count > 0)
+      work *= inputs.seeds[static_cast<std::size_t>(count * uniform(scatter(key + 4)))];
     const double number = failures_drawn(work / share / mtbf, scatter(key + 2));
     // The loss of one failure is uniform over the interval: its deviation is interval / sqrt(12).
     const double spread = inputs.interval_s / std::sqrt(12.0) * std::sqrt(number);

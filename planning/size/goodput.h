@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace tandem {
 
@@ -104,15 +105,16 @@ struct Wall {
 struct WallInputs {
   double work_s = 0;                            // predicted time of all iterations
   std::pair<double, double> interval = {1, 1};  // factors between which 90 % of the runs' times lie
+  std::vector<double> seeds = {};               // factors of runs with other seeds, equally likely
   double interval_s = 0;                        // work between checkpoints
   double available = 1;                         // availability()
   int gpus = 1;
   double certainty = 0.95;
   std::uint64_t seed = 1;
 };
-// Draws the prediction's error and the failures of 1000 runs. The mean number of failures and the
-// mean loss of each are those of goodput(); the work that a failure loses is uniform over an
-// interval between checkpoints. The error is log-normal, with one width above its median and
+// Draws the prediction's error, the seed and the failures of 1000 runs. The mean number of failures
+// and the mean loss of each are those of goodput(); the work that a failure loses is uniform over
+// an interval between checkpoints. The error is log-normal, with one width above its median and
 // another below. The median is the prediction, as profiles are fitted without bias; if `interval`
 // does not hold 1, it is the interval's geometric mean.
 Wall wall_time(const Failures& failures, const WallInputs& inputs);

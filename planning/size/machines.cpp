@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "job/doubts.h"
 #include "planning/size/buildable.h"
 
 namespace tandem {
@@ -19,6 +20,16 @@ std::pair<double, double> interval_of(const RunResult& result) {
   if (!result.interval_s) return {1, 1};
   return {result.interval_s->first / result.iteration_s,
           result.interval_s->second / result.iteration_s};
+}
+
+// Returns the factors of the iteration with each seed of variability.runs; none: it was played
+// once.
+std::vector<double> seeds_of(const RunResult& result) {
+  std::vector<double> factors;
+  if (!result.repeats) return factors;
+  for (const RepeatedRun& run : result.repeats->each)
+    factors.push_back(run.iteration_s / result.repeats->iteration_s.p50);
+  return factors;
 }
 
 bool is_possible(const SizedJob& job) { return job.result && job.result->training->fits; }
@@ -61,6 +72,24 @@ Excess limit_excess(const JobsOfCases& all, const Machine& machine) {
           {share_of_limit(all[job].economics.cost, all.inputs_of(job).budget), "above the budget"});
   }
   return *std::ranges::max_element(found, {}, &Excess::times);
+}
+
+// Returns lines on what the job's time does not count as the file has it.
+std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) {
+  std::vector<std::string> lines;
+  const SizeInputs& inputs = all.inputs_of(job);
+  const Scenario& scenario = all.case_of(job).scenario;
+  if (varies_by_seed(scenario) && scenario.variability.repeats <= 1)
+    lines.push_back(
+        fmt::format("[variability]: its one seed, {}, decides all draws of days; with "
+                    "variability.runs they are drawn from as many",
+                    scenario.variability.seed));
+  if (const int step = all[job].ramp_step; step > 0)
+    lines.push_back(fmt::format(
+        "size.ramp_from = {:.0f}: the plan of {} GPUs runs multiples of {} alone; a batch below is "
+        "taken to last as long (an upper bound), one between counts as the multiple below it",
+        inputs.ramp_from, all[job].gpus, step));
+  return lines;
 }
 
 constexpr double kWithin = 1 + 1e-9;  // the largest Excess::times within a limit
@@ -129,7 +158,8 @@ Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_
                     .iteration_s = result.iteration_s * iteration_factor,
                     .ramp_s = job.ramp_s * iteration_factor,
                     .network_price = network_price_of(c, working.nodes + spares),
-                    .interval = interval_of(result)});
+                    .interval = interval_of(result),
+                    .seeds = seeds_of(result)});
 }
 
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {
@@ -147,6 +177,12 @@ Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {
   if (const auto bill = network_bill(c.scenario.cluster.spec, nodes); bill.ok())
     machine.network = *bill;
   machine.warnings = build_warnings(c.scenario.cluster.spec, nodes);
+  for (const std::size_t job : machine.jobs) {
+    for (std::string& line : time_warnings(all, job)) {
+      if (std::ranges::find(machine.warnings, line) == machine.warnings.end())
+        machine.warnings.push_back(std::move(line));
+    }
+  }
   machine.network_price = network_price_of(c, nodes);
   machine.costs = machine_costs(c.inputs.price, nodes, machine.network_price);
   machine.total = total_of(all, machine);

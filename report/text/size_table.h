@@ -12,7 +12,7 @@ namespace tandem {
 // sure the recommendation is.
 std::string size_answers(const SizeResult& result);
 
-// Returns lines on what cannot be built or bought as the file has it.
+// Returns lines on what cannot be built or bought as the file has it, and on times that are bounds.
 std::string size_warnings(const SizeResult& result);
 
 // Returns lines on how to read the figures.

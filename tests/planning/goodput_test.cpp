@@ -64,6 +64,14 @@ TEST_CASE("the prediction's interval is the drawn runs'") {
   CHECK(wall.p50_s == Approx(1000).epsilon(0.02));
 }
 
+TEST_CASE("the seeds of repeated runs are drawn equally often") {
+  const Failures never = {.gpu_mtbf_h = 1e12, .checkpoint_s = 0, .restart_s = 0, .repair_h = 0};
+  WallInputs inputs = {.work_s = 1000, .seeds = {1, 1.5, 1, 1}, .certainty = 0.7};
+  CHECK(wall_time(never, inputs).late_s == Approx(1000));
+  inputs.certainty = 0.8;  // a quarter take 1.5 times as long
+  CHECK(wall_time(never, inputs).late_s == Approx(1500));
+}
+
 TEST_CASE("spare nodes keep the job running 99 % of the time") {
   // 100 nodes of 8, one under repair at a time on average: P(N <= s) of Poisson(1) passes 0.99 at
   // s = 4 (0.9963; at 3 0.9810), a little later as the spares fail as well.

@@ -320,6 +320,41 @@ TEST_CASE("a batch that grows takes longer, by what its iterations take") {
   }
 }
 
+TEST_CASE("a batch of the ramp below what the plan runs takes as long, for fewer sequences") {
+  const Sandbox sandbox;
+  const Json result = sized(
+      sandbox,
+      "--only '8 NICs' --among parallel.micro_batch=2 --among parallel.tp=1 --among parallel.pp=1 "
+      "--set size.ramp_from=8 --set size.ramp_tokens_T=0.0006");
+  const Json& one = result["sized"][1];  // 16 replicas of 2 sequences: multiples of 32
+  REQUIRE(one["plan"]["parallel.dp"] == "16");
+  const double least_s =
+      simulated(sandbox, one, "--set parallel.global_batch=32")["iteration_s"].get<double>();
+  double seconds =
+      std::ceil(0.0004e12 / (64 * 1024)) * one["simulate"]["iteration_s"].get<double>();
+  for (const int batch : {8, 16, 32}) seconds += 0.0002e12 / (batch * 1024) * least_s;
+  CHECK(one["economics"]["ideal_days"].get<double>() == Approx(seconds / 86400));
+  CHECK(has(result["machines"][1]["warnings"].dump(),
+            "size.ramp_from = 8: the plan of 16 GPUs runs multiples of 32 alone"));
+}
+
+TEST_CASE("days are drawn from the seeds of variability.runs; one seed alone is said") {
+  const Sandbox sandbox;
+  // Of the seeds 1 to 8 the third and the fifth slow the first node.
+  const std::string slow =
+      "--only '8 NICs' --set size.gpus=8 --set variability.straggler_share=0.3 --set "
+      "variability.straggler_factor=2 ";
+  const Json once = sized(sandbox, slow), all = sized(sandbox, slow + "--set variability.runs=8");
+  const auto days = [](const Json& result, const char* key) {
+    return result["sized"][0]["economics"][key].get<double>();
+  };
+  REQUIRE(days(all, "ideal_days") == days(once, "ideal_days"));
+  CHECK(days(all, "days_late") > 1.5 * days(once, "days_late"));
+  const auto warnings = [](const Json& result) { return result["machines"][0]["warnings"].dump(); };
+  CHECK(has(warnings(once), "[variability]: its one seed, 1, decides all draws of days"));
+  CHECK(!has(warnings(all), "[variability]"));
+}
+
 TEST_CASE("as many jobs as one likes give the same answer") {
   const Sandbox sandbox;
   const Json one = sized(sandbox, "--jobs 1"), three = sized(sandbox, "--jobs 3");
@@ -410,6 +445,8 @@ TEST_CASE("tandem size refuses a wrong file with one line") {
   refused("--set size.power_MW=1 --set price.node_kW=0", "found no price.node_kW");
   refused("--set size.numerics=fp4", "size.numerics = fp4, expected any or as stated");
   refused("--set size.ramp_from=8", "expected both");
+  refused("--set size.ramp_from=64 --set size.ramp_tokens_T=0.0005",
+          "size.ramp_from = 64, expected less than the whole batch, parallel.global_batch = 64");
   refused("--set size.ramp_from=8 --set size.ramp_tokens_T=1",
           "size.ramp_tokens_T = 1, expected at most size.tokens_T = 0.001");
   refused("--set size.seed=1.5", "expected an integer from 0");
