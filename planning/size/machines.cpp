@@ -108,7 +108,8 @@ double total_of(const JobsOfCases& all, const Machine& machine) {
   return total;
 }
 
-// Returns the index of the machine with the least `value` among those for which `is_eligible`.
+// Returns the index of the machine with the least `value` among those for which `is_eligible`; of
+// equal ones, the first.
 template <class Eligible, class Value>
 std::optional<std::size_t> least(const std::vector<Machine>& machines, Eligible is_eligible,
                                  Value value) {
@@ -136,10 +137,8 @@ void mark_frontier(std::vector<SizedJob>* sized) {
 }  // namespace
 
 WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus) {
-  const std::vector<int>& named = c.inputs.gpus;
   const int used = (gpus + nodes - 1) / nodes;
-  const bool is_part = gpus < c.node_gpus() && std::ranges::find(named, gpus) != named.end();
-  return {nodes, used, is_part ? 0 : c.node_gpus() - used};
+  return {nodes, used, c.node_gpus() - used};
 }
 
 double network_price_of(const SizeCase& c, int nodes) {
@@ -213,16 +212,16 @@ std::optional<std::size_t> answering(SizeAnswer::Question question,
   switch (question) {
     case SizeAnswer::Least:
       return least(machines, is_in_time, [](const Machine& m) {
-        return m.costs.purchase > 0 ? m.costs.purchase : m.costs.monthly;
+        return std::pair(m.costs.purchase > 0 ? m.costs.purchase : m.costs.monthly, m.days_late);
       });
     case SizeAnswer::Budget:
       return least(
           machines, [&](const Machine& m) { return can_run_within_limits(all, m); },
-          [](const Machine& m) { return m.days_late; });
+          [](const Machine& m) { return std::pair(m.days_late, m.total); });
     case SizeAnswer::Cheapest:
       return least(
           machines, [](const Machine& m) { return m.reason.empty(); },
-          [](const Machine& m) { return m.total; });
+          [](const Machine& m) { return std::pair(m.total, m.days_late); });
   }
   return std::nullopt;
 }

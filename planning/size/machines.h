@@ -13,8 +13,8 @@ namespace tandem {
 // The days or the cost of a machine or job that is impossible.
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Returns the nodes that work on a job of so many GPUs. The GPUs that it leaves idle on each node
-// count as bought, unless size.gpus names a number below one node's.
+// Returns the nodes that work on a job of so many GPUs, with the GPUs that it leaves idle on each:
+// whole nodes are bought or rented.
 WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus);
 
 // Returns the price of the network between so many nodes; 0: it is in the nodes' price; infinity:
@@ -43,6 +43,7 @@ Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs);
 //   Least     is in time, with the lowest purchase or monthly price, whatever the limits
 //   Budget    is within the limits, and done first
 //   Cheapest  is in time and within the limits, with the least total
+// Of equal prices or totals the one that is done first answers, of equal days the cheapest.
 std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines, const JobsOfCases& all);
 

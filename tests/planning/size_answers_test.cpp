@@ -185,6 +185,34 @@ price.node = 4e6
         576 + 72 * result["machines"][0]["spare_nodes"].get<int>());
 }
 
+TEST_CASE("a rack of which size.gpus names a part is bought whole, and its idle GPUs stand in") {
+  const std::string rack = R"([[matrix.node]]
+name = "rack"
+cluster.preset = "gb200-nvl72"
+price.node = 4e6
+)";
+  const Json part = answered("gpus = [64]\nbatch_tolerance = 0\n" + rack, "--engine ideal");
+  const Json whole = answered("gpus = [72]\nbatch_tolerance = 0\n" + rack, "--engine ideal");
+  REQUIRE(whole["sized"][0]["gpus"] == 64);
+  for (const char* key : {"gpus", "nodes", "spare_nodes", "purchase"})
+    CHECK(part["machines"][0][key] == whole["machines"][0][key]);
+  CHECK(part["machines"][0]["gpus"] == 72 * (1 + part["machines"][0]["spare_nodes"].get<int>()));
+}
+
+TEST_CASE("of machines with one price the one that is done first is recommended") {
+  const Json result = answered(R"(gpus = [4, 8]
+[[matrix.node]]
+name = "H100"
+cluster.preset = "dgx-h100"
+price.node = 300e3
+)",
+                               "--engine ideal");
+  const Json& machines = result["machines"];
+  REQUIRE(machines[0]["total"] == machines[1]["total"]);
+  REQUIRE(machines[0]["days_late"] > machines[1]["days_late"]);
+  CHECK(machines[1]["recommended"] == true);
+}
+
 TEST_CASE("all rates of a run that is scaled to the chosen engine's go together") {
   need_simgrid();
   const Json result = answered(R"(days = 1
