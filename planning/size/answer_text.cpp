@@ -34,6 +34,7 @@ std::string job_text(const SizeInputs& asked, const SizedJob& job, bool whole) {
   const std::string name = job.job.empty() ? "The training" : job.job;
   if (!job.result) return fmt::format("{}: {}", name, job.reason);
   const Economics& e = job.economics;
+  if (!std::isfinite(e.days_p50())) return name + " never ends";
   std::string text =
       fmt::format("{} takes {:.1f} days, at most {:.1f}", name, e.days_p50(), e.days_late());
   if (asked.days > 0) text += fmt::format(" of {:g}", asked.days);
@@ -56,6 +57,7 @@ const SizeInputs& asked_of(const SizeResult& result, const Machine& machine) {
 }
 
 std::string excess_text(const Machine& machine) {
+  if (!std::isfinite(machine.excess)) return machine.reason;
   return fmt::format("{} by {:.1f} %", machine.reason, 100 * (machine.excess - 1));
 }
 
