@@ -24,8 +24,8 @@ struct Failures {
   // less than 10 minutes (section 6.3).
   double restart_s = 600;
   double repair_h = 24;  // hours from a failure until the hardware is back
-  // The GPUs that a repair takes out of work. 0: a node's; if a node has more than 16 (a rack), a
-  // tray's 4.
+  // The GPUs that a repair takes out of work, if a node has as many idle ones; else it takes the
+  // node's. 0: a node's; if a node has more than 16 (a rack), a tray's 4.
   int repair_gpus = 0;
 
   // Filled in by the caller, from the job's model and GPU.

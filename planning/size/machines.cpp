@@ -89,6 +89,13 @@ std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) 
         "size.ramp_from = {:.0f}: the plan of {} GPUs runs multiples of {} alone; a batch below is "
         "taken to last as long (an upper bound), one between counts as the multiple below it",
         inputs.ramp_from, all[job].gpus, step));
+  const int repair = inputs.failures.repair_gpus;
+  const int node_gpus = all.case_of(job).node_gpus();
+  if (working_nodes(all.case_of(job), all[job].nodes, all[job].gpus).idle_a_node < repair)
+    lines.push_back(
+        fmt::format("failures.repair_gpus = {}: a node has not so many idle GPUs to stand in, so a "
+                    "failure takes all its {} GPUs out of work, and no others",
+                    repair, node_gpus));
   return lines;
 }
 

@@ -117,8 +117,8 @@ const std::vector<SizeKey>& number_keys() {
       {"failures.repair_hours", "number: hours until what failed is back; default 24*", 0, 1e6,
        SET(failures.repair_h, 1)},
       {"failures.repair_gpus",
-       "integer: GPUs that a repair takes out of work; default a node, of a rack of more than 16 a "
-       "tray of 4",
+       "integer: GPUs that a repair takes out of work, if a node has as many idle ones; default a "
+       "node, of a rack of more than 16 a tray of 4",
        1, 1e6, SET(failures.repair_gpus, 1)},
       {"failures.spare_nodes",
        "integer: nodes that stand by, and are paid; default as many as "

@@ -355,6 +355,32 @@ TEST_CASE("days are drawn from the seeds of variability.runs; one seed alone is 
   CHECK(!has(warnings(all), "[variability]"));
 }
 
+TEST_CASE("a repair of a part of a node without idle GPUs takes the node, and that is said") {
+  const Sandbox sandbox;
+  const auto warnings = [&](const std::string& set) {
+    const Ran ran = asked(sandbox, "--only 'a, rack' --set size.days=9 --set 'size.gpus=[144]' " +
+                                       std::string("--set size.batch_tolerance=0 ") + set);
+    check_done(ran);
+    return Json::parse(ran.out)["machines"][0]["warnings"].dump();
+  };
+  const std::string line = "failures.repair_gpus = 12: a node has not so many idle GPUs";
+  CHECK(has(warnings("--set failures.repair_gpus=12"), line));  // of 72 GPUs 8 are idle
+  CHECK(!has(warnings("--set failures.repair_gpus=8"), "failures.repair_gpus"));
+  CHECK(!has(warnings(""), "failures.repair_gpus"));
+}
+
+TEST_CASE("nodes that fail faster than they are repaired have no percentage of it") {
+  const Sandbox sandbox;
+  const Ran ran =
+      asked(sandbox,
+            "--only 'a, H100' --set 'size.gpus=[16]' --set size.purchase_budget=1e9 --set "
+            "failures.gpu_mtbf_hours=1");
+  CHECK(ran.status == 1);
+  const std::string sentence = Json::parse(ran.out)["answers"][1]["sentence"];
+  INFO(sentence);
+  CHECK(has(sentence, "nodes fail faster than they are repaired. a never ends."));
+}
+
 TEST_CASE("as many jobs as one likes give the same answer") {
   const Sandbox sandbox;
   const Json one = sized(sandbox, "--jobs 1"), three = sized(sandbox, "--jobs 3");
