@@ -82,6 +82,22 @@ void print_warnings(const std::vector<RunResult>& results) {
   }
 }
 
+// Adds a warning to each run that is compared with nothing, as its baseline was not played.
+void warn_of_missing_baselines(const std::vector<Scenario>& scenarios,
+                               std::vector<RunResult>* results) {
+  for (std::size_t i = 0; i < scenarios.size(); ++i) {
+    const std::string& baseline = scenarios[i].report.baseline;
+    const std::vector<std::string>& points = scenarios[i].points;
+    RunResult& result = (*results)[i];
+    if (baseline.empty() || result.saving || std::ranges::find(points, baseline) != points.end())
+      continue;
+    result.warnings.push_back(fmt::format(
+        "{}: report.baseline = {}: its run was not played or failed, so no saving against it is "
+        "shown",
+        result.name, baseline));
+  }
+}
+
 void print_pictures(const std::vector<RunResult>& results, const SimulateOptions& options) {
   const bool colour = in_colour(options.colour);
   if (options.bars)
@@ -219,6 +235,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (results.empty()) return errors.front();
+  warn_of_missing_baselines(scenarios_of_results, &results);
   RETURN_IF_ERROR(write_report(options, results, scenarios_of_results, scenarios[files_of].name));
   print(results, options, scenarios[0].report.traffic);
   if (!options.json && !scenarios[0].report.note.empty())

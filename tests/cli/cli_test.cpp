@@ -476,6 +476,19 @@ TEST_CASE("a program that is cut short is refused, wherever it is cut") {
   CHECK(box.files() == Names{"cut.csv", "small.toml"});
 }
 
+TEST_CASE("a run whose baseline was not played says that nothing is compared with it") {
+  const Sandbox box;
+  box.file("two.toml", kTwoStages +
+                           "[report]\nbaseline = \"one\"\n[[matrix.way]]\nname = \"one\"\n"
+                           "[[matrix.way]]\nname = \"two\"\nschedule.order = \"gpipe\"\n");
+  const std::string command = "simulate two.toml --engine ideal";
+  CHECK(box.tandem(command).err.empty());
+  CHECK(box.tandem(command + " --only one").err.empty());
+  CHECK(box.tandem(command + " --only two").err ==
+        "warning: two: report.baseline = one: its run was not played or failed, so no saving "
+        "against it is shown\n");
+}
+
 TEST_CASE("topology shows every preset, as a table and as a graph") {
   const Sandbox box;
   const Names presets = file_names(kSource / "topology/presets", ".toml");
