@@ -424,7 +424,7 @@ Status MegatronArguments::status() const {
   return Done{};
 }
 
-void MegatronArguments::list_unread_flags(ImportedPlan* plan) const {
+void MegatronArguments::list_unread_flags(bool has_experts, ImportedPlan* plan) const {
   // Arguments of experts have no effect in a model without experts. A log lists them all the same.
   const auto is_idle = [&](std::string_view name) {
     return name.starts_with("moe_") && !has("num_experts");
@@ -440,7 +440,7 @@ void MegatronArguments::list_unread_flags(ImportedPlan* plan) const {
     const std::string line = fmt::format("{}: {}{}", argument.where, argument.spelled,
                                          is_switch ? "" : " " + argument.value);
     const bool idle = is_idle(name);
-    if (effect && !effect->empty() && !idle) {
+    if (effect && !effect->empty() && (!idle || has_experts)) {
       plan->not_expressed.push_back(fmt::format("{}: {}", line, *effect));
     } else if (taken_.contains(name) && !idle) {
       continue;

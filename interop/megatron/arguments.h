@@ -69,7 +69,8 @@ class MegatronArguments {
   Status status() const;
 
   // Lists in the plan the arguments that were not read; arguments without effect are only counted.
-  void list_unread_flags(ImportedPlan* plan) const;
+  // `has_experts`: the model has some, here or in an earlier file.
+  void list_unread_flags(bool has_experts, ImportedPlan* plan) const;
   // Does the same for another tool's settings. `quiet`: globs of the settings without effect.
   void list_unread_settings(std::string_view quiet, ImportedPlan* plan) const;
 

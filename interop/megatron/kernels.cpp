@@ -229,7 +229,8 @@ class MegatronKernels {
     const bool bridge = style_ == MegatronStyle::Bridge;
     const bool overlaps = args_->flag("moe_shared_expert_overlap", bridge);
     if (overlaps || args_->flag("overlap_moe_expert_parallel_comm") ||
-        args_->whole("moe_shared_expert_intermediate_size").value_or(0) == 0 ||
+        (args_->whole("moe_shared_expert_intermediate_size").value_or(0) == 0 &&
+         !some_layers_have("shared_expert_ffn", before_, *plan_)) ||
         args_->whole("expert_model_parallel_size").value_or(1) == 1)
       return;
     plan_->set("overlap.shared_experts", false,

@@ -26,6 +26,15 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
 // Sets the model of the arguments, if they have one.
 void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
 
+// Pads the vocabulary size of an earlier file, which is the tokenizer's, as Megatron-LM does: to a
+// multiple of make_vocab_size_divisible_by x tp.
+void pad_earlier_vocabulary(MegatronArguments* arguments, const ImportedPlan& before,
+                            ImportedPlan* plan);
+
+// Returns whether some layers have a size above 0, "experts": of this file's model, or of an
+// earlier file's.
+bool some_layers_have(std::string_view size, const ImportedPlan& before, const ImportedPlan& plan);
+
 // Sets precision, kernels and recompute. Returns the bytes in which a gradient is reduced.
 int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
                          const ImportedPlan& before, ImportedPlan* plan);

@@ -378,8 +378,39 @@ class MegatronModel {
 
 }  // namespace
 
+bool some_layers_have(std::string_view size, const ImportedPlan& before, const ImportedPlan& plan) {
+  const auto has_it = [&](const ImportedKey& key) {
+    return key.key.starts_with("model.") && key.key.ends_with(fmt::format(".{}", size)) &&
+           key.value != KeyValue(Whole{0});
+  };
+  return std::ranges::any_of(plan.keys, has_it) || std::ranges::any_of(before.keys, has_it);
+}
+
 void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan) {
   MegatronModel(arguments, style, plan).set();
+}
+
+void pad_earlier_vocabulary(MegatronArguments* arguments, const ImportedPlan& before,
+                            ImportedPlan* plan) {
+  const auto vocab = before.whole_of("model.vocab");
+  const auto stated = arguments->whole("vocab_size", 1);
+  if (!vocab || (stated && *stated != *vocab)) return;
+  const Whole multiple =
+      product_of({arguments->whole("make_vocab_size_divisible_by", 1).value_or(128),
+                  plan->whole_of("parallel.tp").value_or(1)});
+  const Whole padded = (*vocab + multiple - 1) / multiple * multiple;
+  if (stated || arguments->has("padded_vocab_size")) {
+    if (plan->whole_of("model.vocab") != padded) return;  // another vocabulary
+  } else if (padded == *vocab) {  // the earlier file's key counts, not this file's assumption
+    std::erase_if(plan->keys, [](const ImportedKey& key) { return key.key == "model.vocab"; });
+    return;
+  } else {
+    plan->set("model.vocab", padded,
+              fmt::format("{} padded to a multiple of {}", *vocab, multiple));
+  }
+  // The key's source is the earlier file's line, as both files state the same vocabulary.
+  std::ranges::find(plan->keys, "model.vocab", &ImportedKey::key)->where =
+      std::ranges::find(before.keys, "model.vocab", &ImportedKey::key)->where;
 }
 
 }  // namespace tandem

@@ -408,12 +408,13 @@ class MegatronPlan {
       plan_->assumed.push_back("train.sequence_parallel = true: " + from + " needs it");
     }
     plan_->set("overlap.tensor", "ring", from + ": Transformer Engine's default methods");
-    const bool dense = model_size("model.experts") == 0;
+    // Experts replace the MLP, whose GEMMs are fc1 and fc2; shared experts have them again.
+    const bool has_mlp = !some_layers_have("experts", before_, *plan_) ||
+                         some_layers_have("shared_expert_ffn", before_, *plan_);
     const auto set_gemms = [&](std::initializer_list<TextKey> gemms, std::string_view method,
                                const std::string& why) {
       for (const TextKey key : gemms) {
-        // Experts replace the MLP, whose GEMMs are fc1 and fc2.
-        if (dense || !key.last_word().starts_with("fc")) plan_->set(key, method, why);
+        if (has_mlp || !key.last_word().starts_with("fc")) plan_->set(key, method, why);
       }
     };
     const auto set_off = [&](std::initializer_list<TextKey> gemms, std::string_view flag) {
@@ -438,30 +439,6 @@ class MegatronPlan {
   Whole zero_ = 0;            // ZeRO stage
   Whole gradient_bytes_ = 4;  // of one gradient
 };
-
-// Pads the vocabulary size of an earlier file, which is the tokenizer's, as Megatron-LM does: to a
-// multiple of make_vocab_size_divisible_by x tp.
-void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, ImportedPlan* plan) {
-  const auto vocab = before.whole_of("model.vocab");
-  const auto stated = arguments->whole("vocab_size", 1);
-  if (!vocab || (stated && *stated != *vocab)) return;
-  const Whole multiple =
-      product_of({arguments->whole("make_vocab_size_divisible_by", 1).value_or(128),
-                  plan->whole_of("parallel.tp").value_or(1)});
-  const Whole padded = (*vocab + multiple - 1) / multiple * multiple;
-  if (stated || arguments->has("padded_vocab_size")) {
-    if (plan->whole_of("model.vocab") != padded) return;  // another vocabulary
-  } else if (padded == *vocab) {  // the earlier file's key counts, not this file's assumption
-    std::erase_if(plan->keys, [](const ImportedKey& key) { return key.key == "model.vocab"; });
-    return;
-  } else {
-    plan->set("model.vocab", padded,
-              fmt::format("{} padded to a multiple of {}", *vocab, multiple));
-  }
-  // The key's source is the earlier file's line, as both files state the same vocabulary.
-  std::ranges::find(plan->keys, "model.vocab", &ImportedKey::key)->where =
-      std::ranges::find(before.keys, "model.vocab", &ImportedKey::key)->where;
-}
 
 // Refuses adapters such as LoRA, which MindSpeed-LLM, ms-swift and NeMo enable by these names. An
 // adapter's size alone means nothing where the kind of training is "full", as in ms-swift's logs.
@@ -489,10 +466,10 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
   set_megatron_model(arguments, style, &plan);
   RETURN_IF_ERROR(arguments->status());
   MegatronPlan(arguments, style, before, gpus, &plan).set();
-  pad_vocabulary(arguments, before, &plan);
+  pad_earlier_vocabulary(arguments, before, &plan);
   RETURN_IF_ERROR(arguments->status());
   ask_for_open_sizes(*arguments, before, gpus, &plan);
-  arguments->list_unread_flags(&plan);
+  arguments->list_unread_flags(some_layers_have("experts", before, plan), &plan);
   place_keys([&](std::string_view field) { return arguments->place_of(field); }, &plan);
   return plan;
 }

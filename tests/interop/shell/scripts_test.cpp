@@ -247,6 +247,42 @@ TEST_CASE("Megatron-DeepSpeed's spellings: rmsnorm, key-value heads and the stag
             "expected LayerNorm or RMSNorm"));
 }
 
+TEST_CASE("the experts of an earlier config.json count for the script's overlaps") {
+  const auto keys = [](const std::string& shared, const std::string& file,
+                       const std::string& text) {
+    const auto plan = import_sources(
+        {{"config.json",
+          R"({"model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 4,
+"num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 512, "kv_lora_rank": 512,
+"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "intermediate_size": 8192,
+"moe_intermediate_size": 1408, "n_routed_experts": 64, "num_experts_per_tok": 6,
+"first_k_dense_replace": 1, "vocab_size": 102400, "n_shared_experts": )" +
+              shared + "}"},
+         {file, text}});
+    if (!plan.ok()) FAIL(plan.error().text());
+    CHECK(mentions(plan->not_expressed, "tokens are sent in 16 bits") == has(text, "mxfp8"));
+    return keys_of(*plan, "overlap.");
+  };
+  const std::string run =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --seq-length 4096 --micro-batch-size 1 "
+      "--global-batch-size 64 --bf16 --expert-model-parallel-size 4 ";
+  CHECK(keys("2", "train.sh", run).at("overlap.shared_experts") == "false");
+  CHECK(keys("2", "train.sh", run + "--moe-shared-expert-overlap").empty());
+  CHECK(keys("0", "train.sh", run + "--moe-dispatch-fwd-dtype mxfp8").empty());
+  const std::string bridge =
+      "train: {global_batch_size: 64}\n"
+      "model: {tensor_model_parallel_size: 1, expert_model_parallel_size: 4, "
+      "moe_shared_expert_overlap: ";
+  CHECK(keys("2", "run.yaml", bridge + "false}\n").at("overlap.shared_experts") == "false");
+  CHECK(keys("2", "run.yaml", bridge + "true}\n").count("overlap.shared_experts") == 0);
+  // The MLP is where fc1 and fc2 are; only shared experts have them in a layer of experts.
+  const std::string overlapped =
+      run + "--tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap";
+  CHECK(keys("0", "train.sh", overlapped).at("overlap.gemm.proj_fprop") == "\"pipelined\"");
+  CHECK(keys("0", "train.sh", overlapped).count("overlap.gemm.fc2_fprop") == 0);
+  CHECK(keys("2", "train.sh", overlapped).at("overlap.gemm.fc2_fprop") == "\"pipelined\"");
+}
+
 TEST_CASE("a share or a type that is none is refused, and not taken as another") {
   const auto why = [](const std::string& rest) {
     return refusal("train.sh", "torchrun" + kGpt + rest + "\n");
