@@ -65,10 +65,13 @@ class MegatronModel {
 
  private:
   void read_attention() {
-    kv_heads_ = heads_;
+    // In Megatron-LM the flag without a number is one group, the number without the flag nothing.
     const auto groups = args_->whole("num_query_groups", 1);
-    if (groups && (style_ == MegatronStyle::Bridge || args_->flag("group_query_attention")))
-      kv_heads_ = *groups;
+    const bool is_grouped = args_->flag("group_query_attention");
+    const bool bridge = style_ == MegatronStyle::Bridge;
+    kv_heads_ = bridge || is_grouped ? groups.value_or(bridge ? heads_ : 1) : heads_;
+    if (is_grouped && !groups && !bridge)
+      plan_->assumed.push_back("model.kv_heads = 1: Megatron-LM's, there is no --num-query-groups");
     if (const auto heads = args_->whole("num_key_value_heads", 1))  // Megatron-DeepSpeed's
       kv_heads_ = *heads;
     head_dim_ = args_->whole("kv_channels", 1).value_or(0);
@@ -143,8 +146,9 @@ class MegatronModel {
   void read_mlp() {
     gated_ = args_->flag("swiglu") || args_->flag("quick_geglu");
     if (args_->flag("squared_relu")) gated_ = false;
-    // Megatron-LM's default: 4 x hidden, or for a gated MLP 2/3 of that in whole multiples of 64.
-    ffn_ = gated_ ? 4 * hidden_ * 2 / 3 / 64 * 64 : 4 * hidden_;
+    // The default is 4 x hidden; with Megatron-LM's --swiglu 2/3 of that in whole multiples of 64.
+    const bool is_narrow = args_->flag("swiglu") && style_ == MegatronStyle::Megatron;
+    ffn_ = is_narrow ? 4 * hidden_ * 2 / 3 / 64 * 64 : 4 * hidden_;
     ffn_ = args_->whole("ffn_hidden_size", 1).value_or(ffn_);
     experts_ = args_->whole("num_experts").value_or(0);
     biases_ = args_->flag("add_bias_linear", true);

@@ -229,11 +229,14 @@ TEST_CASE("the other tests of Megatron-LM arrive with all that matters") {
 TEST_CASE("SwiGLU's MLP is two thirds of four hidden, down to a multiple of 64") {
   // 4 x 1024 x 2 / 3 = 2730.7: 42 x 64.
   CHECK(keys_of(flags("--swiglu")).at("model.ffn_hidden") == "2688");
+  CHECK(keys_of(flags("--quick-geglu")).at("model.ffn_hidden") == "4096");
+  CHECK(keys_of(flags("--quick-geglu --num-experts 8")).at("model.expert_ffn_hidden") == "4096");
 }
 
 TEST_CASE("query groups count with --group-query-attention only") {
   CHECK(keys_of(flags("--num-query-groups 4")).count("model.kv_heads") == 0);
   CHECK(keys_of(flags("--num-query-groups 4 --group-query-attention")).at("model.kv_heads") == "4");
+  CHECK(keys_of(flags("--group-query-attention")).at("model.kv_heads") == "1");
 }
 
 TEST_CASE("embedding and loss in the split take a layer from the first and the last stage") {
