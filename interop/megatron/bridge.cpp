@@ -40,7 +40,7 @@ bool is_bridge_quiet(std::string_view section, std::string_view name) {
     return !matches_any(
         name, {"optimizer", "use_distributed_optimizer", "use_precision_aware_optimizer",
                "exp_avg*_dtype", "main_*", "muon_*", "use_layer_wise*", "store_param_remainders",
-               "optimizer_cpu_offload"});
+               "optimizer_cpu_offload", "optimizer_offload_fraction"});
   return matches_any(name, {"_target_", "_call_", "_args_", "_partial_", "*_func", "*init_method",
                             "generation_config", "hf_model_id", "data_parallel_size"});
 }

@@ -22,9 +22,15 @@ class MegatronOptimizer {
     }
     const bool offloads = args_->flag("optimizer_cpu_offload");
     if (offloads) {
-      const double share = args_->number("optimizer_offload_fraction").value_or(1);
+      // Megatron-LM's flag is all by default, Megatron-Bridge's field nothing.
+      const double share =
+          args_->number("optimizer_offload_fraction").value_or(bridge_ ? 0.0 : 1.0);
       if (share < 0 || share > 1) args_->fail("optimizer_offload_fraction", "a number from 0 to 1");
-      plan_->set("train.optimizer_offload", share, args_->spelled("optimizer_cpu_offload"));
+      if (share > 0)
+        plan_->set("train.optimizer_offload", share, args_->spelled("optimizer_cpu_offload"));
+      else
+        plan_->assumed.push_back(args_->spelled("optimizer_cpu_offload") +
+                                 " moves nothing: optimizer_offload_fraction is 0");
     }
     const bool keeps_remainders = args_->flag("store_param_remainders", true);
     if (!args_->flag("use_precision_aware_optimizer")) {

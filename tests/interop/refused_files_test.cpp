@@ -487,6 +487,20 @@ TEST_CASE("Megatron-Bridge's recipes of mixed precision are known by name, other
         "as bf16_mixed");
 }
 
+TEST_CASE("Megatron-Bridge offloads the optimizer's stated share, and nothing by default") {
+  const auto offload = [](const std::string& more) {
+    const ImportedPlan plan =
+        imported("run.yaml",
+                 "model: {tensor_model_parallel_size: 2}\noptimizer: {optimizer_cpu_offload: "
+                 "true" +
+                     more + "}\n");
+    CHECK(mentions(plan.assumed, "optimizer_cpu_offload moves nothing") == more.empty());
+    return keys_of(plan, "train.optimizer_offload");
+  };
+  CHECK(offload(", optimizer_offload_fraction: 0.25").at("train.optimizer_offload") == "0.25");
+  CHECK(offload("").empty());
+}
+
 TEST_CASE("Megatron-Bridge's data of another length than the model's are refused") {
   const std::string model =
       "model: {tensor_model_parallel_size: 2, seq_length: 8192}\ndataset: {seq_length: ";
