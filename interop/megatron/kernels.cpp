@@ -79,26 +79,56 @@ class MegatronKernels {
     } else if (style_ != MegatronStyle::Bridge) {
       plan_->set("train.precision", "fp32", "neither --bf16 nor --fp16");
     }
-    set_gradient_dtype(fp16);
+    set_gradient_dtype(bf16, fp16);
   }
 
   // Sets the format in which gradients are summed: fp32 with bf16 weights and fp16 with fp16 ones,
-  // unless another is stated.
-  void set_gradient_dtype(bool fp16) {
-    if (fp16 &&
-        (args_->flag("accumulate_allreduce_grads_in_fp32") || args_->flag("grad_reduce_in_fp32")))
-      plan_->set("train.gradient_dtype", "fp32",
-                 args_->spelled("accumulate_allreduce_grads_in_fp32"));
-    else if (fp16)
-      gradient_bytes_ = 2;
+  // unless another is stated (megatron/training/arguments.py:1205 at d98e8a64).
+  void set_gradient_dtype(bool bf16, bool fp16) {
+    const std::string usual = fp16 ? "fp16" : "fp32";
+    std::string dtype = usual;
+    std::string_view field = "accumulate_allreduce_grads_in_fp32";
+    const bool sums_in_fp32 = args_->flag(field);
+    const bool has_ddp_field = args_->has("grad_reduce_in_fp32");
+    const bool reduces_in_fp32 = args_->flag("grad_reduce_in_fp32");
     const bool sums_in_bf16 =
-        args_->flag("grad_reduce_in_bf16") ||
-        (args_->has("grad_reduce_in_fp32") && !args_->flag("grad_reduce_in_fp32", true));
-    args_->flag("accumulate_allreduce_grads_in_fp32");  // marks it as understood: bf16's default
-    if (sums_in_bf16 && !fp16) {
-      plan_->set("train.gradient_dtype", "bf16", args_->spelled("grad_reduce_in_bf16"));
-      gradient_bytes_ = 2;
+        args_->flag("grad_reduce_in_bf16") || (has_ddp_field && !reduces_in_fp32);
+    const bool is_bf16 = bf16 || (style_ == MegatronStyle::Bridge && !fp16);
+    const bool by_optimizer = takes_main_gradients(sums_in_fp32);
+    const std::string kept =
+        number_format(args_, "megatron_fsdp_main_grads_dtype", is_bf16 ? "bf16" : usual);
+    const std::string sent = number_format(args_, "megatron_fsdp_grad_comm_dtype", kept);
+    if (args_->flag("use_megatron_fsdp") || args_->flag("use_custom_fsdp")) {
+      // Megatron-FSDP has fields of its own; by default its gradients are as wide as the weights.
+      field = "megatron_fsdp_main_grads_dtype";
+      dtype = kept;
+      if (sent != kept)
+        plan_->not_expressed.push_back(fmt::format("{} {}: gradients are sent as they are kept",
+                                                   args_->spelled("megatron_fsdp_grad_comm_dtype"),
+                                                   sent));
+    } else if (fp16 && (sums_in_fp32 || reduces_in_fp32)) {
+      dtype = "fp32";
+    } else if (is_bf16 && (sums_in_bf16 || by_optimizer)) {
+      field = sums_in_bf16 ? "grad_reduce_in_bf16" : "main_grads_dtype";
+      dtype = "bf16";
     }
+    if (dtype != usual) plan_->set("train.gradient_dtype", dtype, args_->spelled(field));
+    gradient_bytes_ = dtype == "fp32" ? 4 : 2;
+  }
+
+  // Returns whether main_grads_dtype asks for sums in 16 bits. In Megatron-Bridge and verl
+  // ("optim." in its name) it is the optimizer's alone.
+  bool takes_main_gradients(bool sums_in_fp32) {
+    const std::string name = args_->spelled("main_grads_dtype");
+    if (number_format(args_, "main_grads_dtype", "fp32") == "fp32") return false;
+    if (!args_->flag("use_precision_aware_optimizer"))
+      args_->fail("main_grads_dtype", "fp32 without use_precision_aware_optimizer");
+    const bool is_own = style_ == MegatronStyle::Megatron && name.find('.') == std::string::npos;
+    if (is_own && sums_in_fp32)
+      args_->fail("main_grads_dtype", "fp32 beside accumulate_allreduce_grads_in_fp32");
+    if (!is_own)
+      plan_->not_expressed.push_back(name + ": gradients are kept as train.gradient_dtype says");
+    return is_own;
   }
 
   void set_recipe(const std::string& recipe) {

@@ -35,6 +35,10 @@ void pad_earlier_vocabulary(MegatronArguments* arguments, const ImportedPlan& be
 // earlier file's.
 bool some_layers_have(std::string_view size, const ImportedPlan& before, const ImportedPlan& plan);
 
+// Returns a field's number format, "bf16" for "torch.bfloat16"; `otherwise`: it is auto or missing.
+std::string number_format(MegatronArguments* arguments, std::string_view name,
+                          const std::string& otherwise);
+
 // Sets precision, kernels and recompute. Returns the bytes in which a gradient is reduced.
 int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
                          const ImportedPlan& before, ImportedPlan* plan);

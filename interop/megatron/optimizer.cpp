@@ -68,18 +68,8 @@ class MegatronOptimizer {
 
   // Sets the number format of Adam's moments: a scenario has one for both.
   void set_moments() {
-    const auto read = [&](std::string_view name) {
-      const std::string text = args_->text(name).value_or("fp32");
-      for (const auto& [theirs, ours] : {std::pair{"bfloat16", "bf16"},
-                                         {"float16", "fp16"},
-                                         {"float32", "fp32"},
-                                         {"uint8", "fp8"}}) {
-        if (text == ours || text.find(theirs) != std::string::npos) return std::string(ours);
-      }
-      args_->fail(name, "fp32, bf16, fp16 or fp8");
-      return std::string("fp32");
-    };
-    const std::string first = read("exp_avg_dtype"), second = read("exp_avg_sq_dtype");
+    const std::string first = number_format(args_, "exp_avg_dtype", "fp32"),
+                      second = number_format(args_, "exp_avg_sq_dtype", "fp32");
     if (first == "bf16" || first == "fp16" || first == "fp8")
       plan_->set("train.optimizer_dtype", first, args_->spelled("exp_avg_dtype"));
     if (first != second)
@@ -94,6 +84,20 @@ class MegatronOptimizer {
 };
 
 }  // namespace
+
+std::string number_format(MegatronArguments* arguments, std::string_view name,
+                          const std::string& otherwise) {
+  const std::string text = arguments->text(name).value_or("auto");
+  if (text == "auto") return otherwise;
+  for (const auto& [theirs, ours] : {std::pair{"bfloat16", "bf16"},
+                                     {"float16", "fp16"},
+                                     {"float32", "fp32"},
+                                     {"uint8", "fp8"}}) {
+    if (text == ours || text.find(theirs) != std::string::npos) return ours;
+  }
+  arguments->fail(name, "fp32, bf16, fp16 or fp8");
+  return otherwise;
+}
 
 void set_megatron_optimizer(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan) {
   MegatronOptimizer(arguments, style, plan).set();

@@ -283,6 +283,35 @@ TEST_CASE("the experts of an earlier config.json count for the script's overlaps
   CHECK(keys("2", "train.sh", overlapped).at("overlap.gemm.fc2_fprop") == "\"pipelined\"");
 }
 
+TEST_CASE("gradients are kept as the optimizer or Megatron-FSDP takes them, in bf16 runs only") {
+  const auto dtype = [](const std::string& rest) {
+    const Keys keys = keys_of(script("torchrun" + kGpt + rest + "\n"));
+    return keys.contains("train.gradient_dtype") ? keys.at("train.gradient_dtype") : "";
+  };
+  const std::string aware = "--use-precision-aware-optimizer --main-grads-dtype bf16 ";
+  CHECK(dtype(aware) == "\"bf16\"");
+  CHECK(keys_of(script("torchrun" + kGpt + aware + "--overlap-grad-reduce\n"))
+            .at("overlap.bucket_MB") == "80");  // 40 million parameters of 2 bytes
+  CHECK(dtype("--main-grads-dtype fp32").empty());
+  CHECK(has(refusal("train.sh", "torchrun" + kGpt + "--main-grads-dtype bf16\n"),
+            "expected fp32 without use_precision_aware_optimizer"));
+  CHECK(
+      has(refusal("train.sh", "torchrun" + kGpt + aware + "--accumulate-allreduce-grads-in-fp32\n"),
+          "expected fp32 beside accumulate_allreduce_grads_in_fp32"));
+  const std::string fsdp = "--use-megatron-fsdp ";
+  CHECK(dtype(fsdp) == "\"bf16\"");  // as its weights
+  CHECK(dtype(fsdp + "--megatron-fsdp-main-grads-dtype fp32").empty());
+  CHECK(mentions(script("torchrun" + kGpt + fsdp +
+                        "--megatron-fsdp-main-grads-dtype fp32 "
+                        "--megatron-fsdp-grad-comm-dtype bf16\n")
+                     .not_expressed,
+                 "gradients are sent as they are kept"));
+  std::string fp32 = kGpt;
+  fp32.erase(fp32.find("--bf16"), 6);
+  const Keys keys = keys_of(script("torchrun" + fp32 + "--grad-reduce-in-bf16\n"));
+  CHECK_FALSE(keys.contains("train.gradient_dtype"));
+}
+
 TEST_CASE("a share or a type that is none is refused, and not taken as another") {
   const auto why = [](const std::string& rest) {
     return refusal("train.sh", "torchrun" + kGpt + rest + "\n");
