@@ -344,6 +344,7 @@ class MegatronPlan {
              : strategy == "optim"       ? 1
              : strategy == "optim_grads" ? 2
                                          : 3;
+      is_megatron_fsdp_ = true;
     } else {
       args_->text("data_parallel_sharding_strategy");
     }
@@ -374,15 +375,24 @@ class MegatronPlan {
   // set_sharding and set_stages have run.
   void set_data_overlap() {
     const bool by_default = bridge() && dp_ != 1;  // an unknown dp, 0, counts as more than 1
-    const bool reduces = args_->flag("overlap_grad_reduce", by_default);
-    const bool gathers = args_->flag("overlap_param_gather", by_default && zero_ > 0);
+    // Megatron-FSDP overlaps what it shards, whatever the flags say (megatron_fsdp.py:328 in
+    // megatron/core/distributed/fsdp at d98e8a64).
+    const bool forces_reduces = is_megatron_fsdp_ && zero_ >= 2,
+               forces_gathers = is_megatron_fsdp_ && zero_ == 3;
+    const bool reduces = args_->flag("overlap_grad_reduce", by_default) || forces_reduces;
+    const bool gathers =
+        args_->flag("overlap_param_gather", by_default && zero_ > 0) || forces_gathers;
+    const std::string forced = "Megatron-FSDP's, always on";
     const bool aligned = args_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
-    if (bridge() && by_default && !args_->has("overlap_grad_reduce"))
+    if (bridge() && by_default && !forces_reduces && !args_->has("overlap_grad_reduce"))
       plan_->assumed.push_back(
           "overlap.grad_reduce and param_gather: on in Megatron-Bridge with dp > 1");
-    if (reduces) plan_->set("overlap.grad_reduce", true, args_->spelled("overlap_grad_reduce"));
+    if (reduces)
+      plan_->set("overlap.grad_reduce", true,
+                 forces_reduces ? forced : args_->spelled("overlap_grad_reduce"));
     if (gathers) {
-      plan_->set("overlap.param_gather", true, args_->spelled("overlap_param_gather"));
+      plan_->set("overlap.param_gather", true,
+                 forces_gathers ? forced : args_->spelled("overlap_param_gather"));
       if (vpp_ == 1 || !aligned)
         plan_->set(
             "overlap.align_param_gather", false,
@@ -435,8 +445,9 @@ class MegatronPlan {
   Whole gpus_;                  // of the option --gpus; 0: it is not given
   ImportedPlan* plan_;
   Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1;
-  Whole dp_ = 0;              // 0: unknown
-  Whole zero_ = 0;            // ZeRO stage
+  Whole dp_ = 0;    // 0: unknown
+  Whole zero_ = 0;  // ZeRO stage
+  bool is_megatron_fsdp_ = false;
   Whole gradient_bytes_ = 4;  // of one gradient
 };
 

@@ -312,6 +312,18 @@ TEST_CASE("gradients are kept as the optimizer or Megatron-FSDP takes them, in b
   CHECK_FALSE(keys.contains("train.gradient_dtype"));
 }
 
+TEST_CASE("Megatron-FSDP overlaps what it shards, without the flags of overlap") {
+  const auto overlaps = [](const std::string& rest) {
+    const Keys keys = keys_of(script("torchrun" + kGpt + rest + "\n"));
+    return std::pair(keys.contains("overlap.grad_reduce"), keys.contains("overlap.param_gather"));
+  };
+  const std::string strategy = "--use-megatron-fsdp --data-parallel-sharding-strategy ";
+  CHECK(overlaps("--use-megatron-fsdp") == std::pair(true, true));  // optim_grads_params
+  CHECK(overlaps(strategy + "optim_grads") == std::pair(true, false));
+  CHECK(overlaps(strategy + "optim") == std::pair(false, false));
+  CHECK(overlaps("--use-distributed-optimizer") == std::pair(false, false));
+}
+
 TEST_CASE("a share or a type that is none is refused, and not taken as another") {
   const auto why = [](const std::string& rest) {
     return refusal("train.sh", "torchrun" + kGpt + rest + "\n");
