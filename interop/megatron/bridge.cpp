@@ -115,6 +115,7 @@ class BridgeFile {
       for (const DocumentField& field : *section.value.map())
         RETURN_IF_ERROR(add(section.key, field));
     }
+    set_vocabulary();
     ASSIGN_OR_RETURN(
         ImportedPlan plan,
         import_megatron(&arguments_, context_.path + " (Megatron-Bridge run_config.yaml)",
@@ -133,6 +134,22 @@ class BridgeFile {
     const DocumentNode* map = document_.find(section);
     const DocumentNode* field = map == nullptr ? nullptr : map->find(name);
     return field == nullptr || field->is_null() ? nullptr : field;
+  }
+
+  // Sets which vocabulary counts. The model's own, here or in a config.json, is taken as it is, or
+  // padded where a saved file says that it was the tokenizer's; that one is padded
+  // (_validate_and_set_vocab_size in megatron/bridge/training/setup.py at 067f987d).
+  void set_vocabulary() {
+    const DocumentNode* prefers = stated("tokenizer", "use_tokenizer_vocab_size");
+    const bool is_of_model =
+        (prefers == nullptr || written_value(*prefers) != "True") &&
+        (stated("model", "vocab_size") != nullptr || context_.before.has("model.vocab"));
+    const DocumentNode* vocab = stated("tokenizer", "vocab_size");
+    if (!is_of_model && vocab != nullptr)
+      arguments_.add_field("vocab_size", written_value(*vocab), place(*vocab),
+                           "tokenizer.vocab_size");
+    const bool pads = arguments_.flag("pad_vocab_size");
+    arguments_.add_field("pad_vocab_size", pads || !is_of_model ? "True" : "False", "");
   }
 
   // Refuses sequences of two lengths, as Megatron-Bridge does.

@@ -398,10 +398,12 @@ void pad_earlier_vocabulary(MegatronArguments* arguments, const ImportedPlan& be
                             ImportedPlan* plan) {
   const auto vocab = before.whole_of("model.vocab");
   const auto stated = arguments->whole("vocab_size", 1);
+  const bool pads = arguments->flag("pad_vocab_size", true);
   if (!vocab || (stated && *stated != *vocab)) return;
   const Whole multiple =
-      product_of({arguments->whole("make_vocab_size_divisible_by", 1).value_or(128),
-                  plan->whole_of("parallel.tp").value_or(1)});
+      pads ? product_of({arguments->whole("make_vocab_size_divisible_by", 1).value_or(128),
+                         plan->whole_of("parallel.tp").value_or(1)})
+           : 1;
   const Whole padded = (*vocab + multiple - 1) / multiple * multiple;
   if (stated || arguments->has("padded_vocab_size")) {
     if (plan->whole_of("model.vocab") != padded) return;  // another vocabulary

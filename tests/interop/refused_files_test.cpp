@@ -487,6 +487,30 @@ TEST_CASE("Megatron-Bridge's recipes of mixed precision are known by name, other
         "as bf16_mixed");
 }
 
+TEST_CASE("Megatron-Bridge pads the tokenizer's vocabulary, and takes the model's as it is") {
+  const auto vocab = [](const std::string& of_model, const std::string& tokenizer) {
+    const Keys keys = keys_of(imported("run.yaml",
+                                       "model: {num_layers: 4, hidden_size: 1024, "
+                                       "num_attention_heads: 8, gated_linear_unit: true, "
+                                       "tensor_model_parallel_size: 2, " +
+                                           of_model + "}\ntokenizer: {" + tokenizer + "}\n"));
+    CHECK(keys.at("model.ffn_hidden") == "4096");  // no --swiglu, which is narrower by default
+    return keys.at("model.vocab");
+  };
+  CHECK(vocab("vocab_size: 50257", "") == "50257");
+  CHECK(vocab("vocab_size: 50257, should_pad_vocab: true", "") == "50432");  // 197 x 128 x 2
+  CHECK(vocab("vocab_size: null", "vocab_size: 50257") == "50432");
+  CHECK(vocab("vocab_size: null, should_pad_vocab: false", "vocab_size: 50257") == "50432");
+  CHECK(vocab("vocab_size: 64000", "vocab_size: 50257") == "64000");
+  CHECK(vocab("vocab_size: 64000", "vocab_size: 50257, use_tokenizer_vocab_size: true") == "50432");
+  std::string odd = kConfig;
+  odd.replace(odd.find("32000"), 5, "50257");
+  const auto both = import_sources(
+      {{"config.json", odd}, {"run.yaml", "model: {tensor_model_parallel_size: 2}\n"}});
+  REQUIRE(both.ok());
+  CHECK(keys_of(*both).at("model.vocab") == "50257");
+}
+
 TEST_CASE("Megatron-Bridge offloads the optimizer's stated share, and nothing by default") {
   const auto offload = [](const std::string& more) {
     const ImportedPlan plan =
