@@ -246,8 +246,13 @@ class MegatronKernels {
       dispatcher = "deepep";
     }
     plan_->set("parallel.dispatcher", dispatcher, args_->spelled("moe_token_dispatcher_type"));
-    if (dispatcher != "deepep") return;
-    for (const char* name : {"moe_flex_dispatcher_num_sms", "moe_deepep_num_sms"}) {
+    if (dispatcher != "deepep" && dispatcher != "hybridep") return;
+    // The last that is stated counts: a backend's older name stands for the newer one, and in logs
+    // of older releases there are both backends'.
+    const std::string own = fmt::format("moe_{}_num_sms", dispatcher);
+    for (const std::string& name :
+         {std::string("moe_hybridep_num_sms"), std::string("moe_deepep_num_sms"), own,
+          std::string("moe_flex_dispatcher_num_sms")}) {
       const auto sms = args_->whole(name, 1);
       if (sms) plan_->set("overlap.expert_sms", *sms, args_->spelled(name));
     }

@@ -81,6 +81,7 @@ constexpr NotExpressedArgument kNotExpressed[] = {
     {"use_sharp", "False", "cluster.in_network_reduction says it"},
     {"gtp_remat_opt_in_modules", "", "weights are not gathered again"},
     {"fsdp_double_buffer", "False", "buffers are there once"},
+    {"sft", "False", "sequences are not packed: attention is over whole ones"},
     {"moe_use_upcycling", "False", "no dense model is turned into experts"}};
 
 // These arguments have an effect only beside another one (mamba_* beside a hybrid model). The code

@@ -196,19 +196,22 @@ TEST_CASE("a layout's stages are the pipeline's times the virtual ones") {
   CHECK(keys.at("train.cross_entropy") == "\"native\"");
 }
 
-TEST_CASE("the SMs of a flex dispatcher count where it is DeepEP") {
-  const auto plan = [](const std::string& backend) {
+TEST_CASE("the SMs of a flex dispatcher count, by the backend's own name ahead of the other's") {
+  const auto plan = [](const std::string& backend, const std::string& more = "") {
     return keys_of(imported("a.yaml",
                             "MODEL_ARGS:\n  --num-layers: 4\n  --hidden-size: 256\n"
                             "  --num-attention-heads: 4\n  --num-experts: 8\n"
                             "  --expert-model-parallel-size: 8\n"
                             "  --moe-token-dispatcher-type: flex\n  --moe-deepep-num-sms: 24\n"
                             "  --moe-flex-dispatcher-backend: " +
-                                backend + "\n"));
+                                backend + "\n" + more));
   };
   CHECK(plan("deepep").at("parallel.dispatcher") == "\"deepep\"");
   CHECK(plan("deepep").at("overlap.expert_sms") == "24");
-  CHECK(plan("hybridep").count("overlap.expert_sms") == 0);
+  CHECK(plan("hybridep").at("overlap.expert_sms") == "24");
+  const std::string both = "  --moe-hybridep-num-sms: 16\n";
+  CHECK(plan("hybridep", both).at("overlap.expert_sms") == "16");
+  CHECK(plan("deepep", both).at("overlap.expert_sms") == "24");
 }
 
 TEST_CASE("the other tests of Megatron-LM arrive with all that matters") {
@@ -484,7 +487,7 @@ TEST_CASE("every flag that changes time or memory gives a key or is told, and no
         "--mlp-chunks-for-training 4", "--no-fp8-wgrad",
         "--num-experts 8 --moe-dispatch-fwd-dtype mxfp8", "--te-precision-config-file a.yaml",
         "--no-rope-fusion", "--no-bias-dropout-fusion",
-        "--pipeline-model-parallel-comm-backend ucc", "--optimizer lion"}) {
+        "--pipeline-model-parallel-comm-backend ucc", "--optimizer lion", "--sft"}) {
     INFO(flag);
     const ImportedPlan plan = flags(flag);
     CHECK(plan.not_expressed.size() == 1);
