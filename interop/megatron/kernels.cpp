@@ -95,8 +95,8 @@ class MegatronKernels {
         args_->flag("grad_reduce_in_bf16") || (has_ddp_field && !reduces_in_fp32);
     const bool is_bf16 = bf16 || (style_ == MegatronStyle::Bridge && !fp16);
     const bool by_optimizer = takes_main_gradients(sums_in_fp32);
-    const std::string kept =
-        number_format(args_, "megatron_fsdp_main_grads_dtype", is_bf16 ? "bf16" : usual);
+    const std::string weights = is_bf16 ? "bf16" : usual;
+    const std::string kept = number_format(args_, "megatron_fsdp_main_grads_dtype", weights);
     const std::string sent = number_format(args_, "megatron_fsdp_grad_comm_dtype", kept);
     if (args_->flag("use_megatron_fsdp") || args_->flag("use_custom_fsdp")) {
       // Megatron-FSDP has fields of its own; by default its gradients are as wide as the weights.
@@ -106,6 +106,9 @@ class MegatronKernels {
         plan_->not_expressed.push_back(fmt::format("{} {}: gradients are sent as they are kept",
                                                    args_->spelled("megatron_fsdp_grad_comm_dtype"),
                                                    sent));
+    } else if (args_->flag("use_torch_fsdp2")) {  // it has no other format
+      field = "use_torch_fsdp2";
+      dtype = weights;
     } else if (fp16 && (sums_in_fp32 || reduces_in_fp32)) {
       dtype = "fp32";
     } else if (is_bf16 && (sums_in_bf16 || by_optimizer)) {

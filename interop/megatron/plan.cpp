@@ -344,13 +344,14 @@ class MegatronPlan {
              : strategy == "optim"       ? 1
              : strategy == "optim_grads" ? 2
                                          : 3;
-      is_megatron_fsdp_ = true;
+      is_fsdp_ = true;
     } else {
       args_->text("data_parallel_sharding_strategy");
     }
     if (args_->flag("use_torch_fsdp2")) {
       zero = 3;
       from = args_->spelled("use_torch_fsdp2");
+      is_fsdp_ = true;
       if (!args_->flag("torch_fsdp2_reshard_after_forward", true))
         plan_->set("train.reshard_after_forward", false,
                    args_->spelled("torch_fsdp2_reshard_after_forward"));
@@ -376,13 +377,12 @@ class MegatronPlan {
   void set_data_overlap() {
     const bool by_default = bridge() && dp_ != 1;  // an unknown dp, 0, counts as more than 1
     // Megatron-FSDP overlaps what it shards, whatever the flags say (megatron_fsdp.py:328 in
-    // megatron/core/distributed/fsdp at d98e8a64).
-    const bool forces_reduces = is_megatron_fsdp_ && zero_ >= 2,
-               forces_gathers = is_megatron_fsdp_ && zero_ == 3;
+    // megatron/core/distributed/fsdp at d98e8a64), and so does PyTorch's FSDP2.
+    const bool forces_reduces = is_fsdp_ && zero_ >= 2, forces_gathers = is_fsdp_ && zero_ == 3;
     const bool reduces = args_->flag("overlap_grad_reduce", by_default) || forces_reduces;
     const bool gathers =
         args_->flag("overlap_param_gather", by_default && zero_ > 0) || forces_gathers;
-    const std::string forced = "Megatron-FSDP's, always on";
+    const std::string forced = "FSDP's, always on";
     const bool aligned = args_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
     if (bridge() && by_default && !forces_reduces && !args_->has("overlap_grad_reduce"))
       plan_->assumed.push_back(
@@ -447,7 +447,7 @@ class MegatronPlan {
   Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1;
   Whole dp_ = 0;    // 0: unknown
   Whole zero_ = 0;  // ZeRO stage
-  bool is_megatron_fsdp_ = false;
+  bool is_fsdp_ = false;
   Whole gradient_bytes_ = 4;  // of one gradient
 };
 

@@ -300,6 +300,7 @@ TEST_CASE("gradients are kept as the optimizer or Megatron-FSDP takes them, in b
           "expected fp32 beside accumulate_allreduce_grads_in_fp32"));
   const std::string fsdp = "--use-megatron-fsdp ";
   CHECK(dtype(fsdp) == "\"bf16\"");  // as its weights
+  CHECK(dtype("--use-torch-fsdp2") == "\"bf16\"");
   CHECK(dtype(fsdp + "--megatron-fsdp-main-grads-dtype fp32").empty());
   CHECK(mentions(script("torchrun" + kGpt + fsdp +
                         "--megatron-fsdp-main-grads-dtype fp32 "
@@ -312,7 +313,7 @@ TEST_CASE("gradients are kept as the optimizer or Megatron-FSDP takes them, in b
   CHECK_FALSE(keys.contains("train.gradient_dtype"));
 }
 
-TEST_CASE("Megatron-FSDP overlaps what it shards, without the flags of overlap") {
+TEST_CASE("Megatron-FSDP and FSDP2 overlap what they shard, without the flags of overlap") {
   const auto overlaps = [](const std::string& rest) {
     const Keys keys = keys_of(script("torchrun" + kGpt + rest + "\n"));
     return std::pair(keys.contains("overlap.grad_reduce"), keys.contains("overlap.param_gather"));
@@ -321,6 +322,7 @@ TEST_CASE("Megatron-FSDP overlaps what it shards, without the flags of overlap")
   CHECK(overlaps("--use-megatron-fsdp") == std::pair(true, true));  // optim_grads_params
   CHECK(overlaps(strategy + "optim_grads") == std::pair(true, false));
   CHECK(overlaps(strategy + "optim") == std::pair(false, false));
+  CHECK(overlaps("--use-torch-fsdp2") == std::pair(true, true));
   CHECK(overlaps("--use-distributed-optimizer") == std::pair(false, false));
 }
 
