@@ -175,12 +175,12 @@ class FieldWriter {
   }
 
   void write_precision() {
-    if (precision_ != "fp32") add(precision_ == "fp16" ? "fp16" : "bf16", "True");
+    const bool is_fp16 = precision_ == "fp16";
+    if (precision_ != "fp32") add(is_fp16 ? "fp16" : "bf16", "True");
     if (precision_ == "fp32" && bridge_)
       keys_->leave("train.precision", "Megatron-Bridge trains in bf16 or fp16");
     if (precision_ == "nvfp4") add("fp4", "e2m1");
     if (precision_ == "fp8") write_fp8();
-    const bool is_fp16 = precision_ == "fp16";
     const std::string gradients = keys_->text("train.gradient_dtype", is_fp16 ? "fp16" : "fp32");
     if (bridge_) add("grad_reduce_in_fp32", word(gradients == "fp32"));
     if (!bridge_ && gradients == "bf16") add("grad_reduce_in_bf16", "True");
@@ -340,10 +340,8 @@ class FieldWriter {
   }
 
   void write_graphs() {
-    const bool graphs = keys_->flag("train.cuda_graphs", false);
-    std::string scope = keys_->text("train.cuda_graph_scope");
-    std::erase(scope, ',');
-    if (!graphs) return;
+    const std::string scope = fmt::format("{}", fmt::join(words_of("train.cuda_graph_scope"), " "));
+    if (!keys_->flag("train.cuda_graphs", false)) return;
     if (recompute_ == "full")
       return keys_->leave("train.cuda_graphs", "no layer is a graph that is recomputed whole");
     if (has("offload_modules") || has("cpu_offloading_num_layers"))
@@ -416,16 +414,19 @@ class FieldWriter {
       keys_->leave("overlap.align_param_gather", "forced off without virtual stages");
   }
 
-  // Writes the size of gradient buckets. A plan without one has a layer a bucket: Megatron-LM's
-  // default is near that, and is written for Megatron-Bridge, whose own is three times as large.
+  // Writes the size of the buckets in which gradients are reduced. Without one a bucket is a layer,
+  // which of these frameworks Megatron-FSDP alone has, in ZeRO 3. Megatron-LM's default is near
+  // that, and is written for Megatron-Bridge, whose own is three times as large.
   void write_bucket() {
     const std::string bucket = keys_->text("overlap.bucket_MB");
-    const bool reduces = keys_->flag("overlap.grad_reduce", false);
-    if (bucket.empty() && bridge_ && reduces && pp_ == 1 && zero_ < 3)
-      add("ddp_bucket_size", fmt::format("{}", 1'000'000 * std::max(40LL, keys_->dp())));
-    if (bucket.empty()) return;
-    if (pp_ != 1 || !reduces)
+    if (pp_ != 1 || !keys_->flag("overlap.grad_reduce", false))
       return keys_->leave("overlap.bucket_MB", "a rank of a pipeline has one bucket");
+    if (bucket.empty()) {
+      if (zero_ == 3) return;
+      if (bridge_)
+        add("ddp_bucket_size", fmt::format("{}", 1'000'000 * std::max(40LL, keys_->dp())));
+      return keys_->note("a layer a bucket: here buckets have max(40 M, 1 M x dp) parameters");
+    }
     const std::string usual = precision_ == "fp16" ? "fp16" : "fp32";
     const double bytes = keys_->text("train.gradient_dtype", usual) == "fp32" ? 4 : 2;
     add("ddp_bucket_size", fmt::format("{:.0f}", std::stod(bucket) * 1e6 / bytes));

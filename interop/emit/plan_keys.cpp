@@ -17,6 +17,8 @@ namespace {
 bool is_default(std::string_view key, std::string_view value, std::string_view tp) {
   if (key == "parallel.expert_tp") return value == tp;
   if (key == "train.cross_entropy") return value == "native";
+  if (key == "train.amax_reduction") return value == "all";
+  if (key == "train.fp8_recipe") return value == "delayed";
   if (matches_any(key,
                   {"train.fused_*", "train.reshard_*", "train.recompute_layers", "schedule.group"}))
     return value == "true";

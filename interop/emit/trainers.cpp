@@ -55,7 +55,8 @@ void add_precision(PlanKeys* keys, JsonFields* fields) {
   if (keys->whole("train.zero", 0) > 0)
     fields->add("data_types", "{\"grad_accum_dtype\": \"fp32\"}");
   else
-    keys->leave("train.gradient_dtype", "gradients are sent in fp32, and kept so with ZeRO only");
+    keys->note(
+        "train.gradient_dtype = fp32: gradients are sent in fp32, and kept so with ZeRO only");
 }
 
 void add_parallel(PlanKeys* keys, JsonFields* fields) {
@@ -176,8 +177,8 @@ std::string fsdp_text(PlanKeys* keys) {
   const bool known = precision == "bf16" || precision == "fp16" || precision == "fp8";
   text += fmt::format("mixed_precision: '{}'\n", known ? precision : "no");
   if (!known && precision != "fp32") keys->leave("train.precision", "bf16, fp16, fp8 or fp32");
-  if (known && keys->text("train.gradient_dtype") == "fp32")
-    keys->leave("train.gradient_dtype", "gradients are reduced as wide as parameters");
+  if (known && gradient_type(keys) == "fp32")
+    keys->note("train.gradient_dtype = fp32: gradients are reduced as wide as parameters");
   if (gpus > 0) text += machines_text(keys, gpus);
   text += "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
   const bool reshard = keys->flag("train.reshard_after_forward", true);

@@ -281,6 +281,12 @@ TEST_CASE("where largest numbers are reduced is the same again, or said to be lo
   CHECK(loses("megatron", "none"));
   CHECK(loses("nemo", "none"));
   CHECK(!loses("megatron", "all"));
+  // The search resets what is of fp8 alone.
+  for (const char* format : {"megatron", "nemo", "deepspeed", "fsdp", "torchtitan"})
+    CHECK_FALSE(has(emitted(format, {{"train.precision", "bf16"},
+                                     {"train.fp8_recipe", "delayed"},
+                                     {"train.amax_reduction", "all"}}),
+                    "not expressed: train.amax_reduction"));
 }
 
 TEST_CASE("shards of data-parallel and context ranks are the same plan again") {
@@ -367,6 +373,39 @@ TEST_CASE("DeepSpeed sums 16-bit gradients unless it is told fp32, which is a sc
   CHECK_FALSE(has(emitted("deepspeed", {{"train.precision", "bf16"}}), "data_types"));
 }
 
+// fp32 gradients are a scenario's default, but with fp16.
+TEST_CASE("gradients that a format reduces narrower than the plan are said, where it states none") {
+  const std::string lost = "train.gradient_dtype = fp32: gradients are ";
+  CHECK(has(emitted("fsdp", {{"train.zero", "3"}}), lost + "reduced as wide as parameters"));
+  CHECK_FALSE(has(emitted("fsdp", {{"train.precision", "fp16"}}), lost));
+  CHECK_FALSE(has(emitted("fsdp", {{"train.precision", "fp32"}}), lost));
+  CHECK(has(emitted("deepspeed", {{"train.zero", "0"}}), lost + "sent in fp32"));
+  CHECK_FALSE(has(emitted("deepspeed", {{"train.zero", "1"}}), lost));
+}
+
+TEST_CASE("a graph's scope is words, with and without blanks between them") {
+  for (const char* scope : {"attn,mlp", "attn, mlp", "attn mlp"}) {
+    const PlanSettings plan = {{"train.cuda_graphs", "true"}, {"train.cuda_graph_scope", scope}};
+    CHECK(has(emitted("megatron", plan), "    --cuda-graph-scope attn mlp\n"));
+    CHECK(has(emitted("nemo", plan), "  cuda_graph_modules: [attn, mlp]\n"));
+  }
+}
+
+TEST_CASE("buckets of a layer, which Megatron does not have, are said to be larger there") {
+  PlanSettings plan = {{"overlap.grad_reduce", "true"}, {"train.zero", "1"}};
+  const std::string line = "# not expressed: a layer a bucket: here buckets have ";
+  CHECK(has(emitted("nemo", plan), line + "128 Mi parameters\n"));
+  CHECK(has(emitted("megatron", plan), line + "max(40 M, 1 M x dp) parameters\n"));
+  for (const auto& [key, value] : {std::pair{"overlap.bucket_MB", "160"},
+                                   {"parallel.pp", "2"},
+                                   {"train.zero", "3"},
+                                   {"overlap.grad_reduce", "false"}}) {
+    PlanSettings other = plan;
+    other[key] = value;
+    CHECK_FALSE(has(emitted("nemo", other), line));
+  }
+}
+
 TEST_CASE("DeepSpeed is told bf16 for a narrower precision, and that it is another one") {
   const std::string text = emitted("deepspeed", {{"train.precision", "nvfp4"}});
   CHECK(has(text, "\"bf16\": {\"enabled\": true}"));
@@ -381,7 +420,8 @@ TEST_CASE(
   CHECK(has(twelve, "# not expressed: 12 GPUs on nodes of 8: 2 machines have 6 each\n"));
   CHECK(has(twelve, "# environment: machine_rank, "));
   CHECK(has(emitted("fsdp", {{"train.zero", "3"}, {"cluster.gpus", "9"}}), "num_machines: 3\n"));
-  const std::string full = emitted("fsdp", {{"train.zero", "3"}, {"cluster.gpus", "16"}});
+  const std::string full = emitted(
+      "fsdp", {{"train.zero", "3"}, {"train.gradient_dtype", "bf16"}, {"cluster.gpus", "16"}});
   CHECK(has(full, "num_machines: 2\n"));
   CHECK_FALSE(has(full, "not expressed"));
 }
