@@ -156,10 +156,10 @@ bool overlaps_experts(Base b, Tried t) {
   const bool recomputes_experts =
       plan.recompute == Recompute::Full ||
       (plan.recompute == Recompute::Selective && plan.recompute_modules.moe);
-  const bool does_nothing = plan.ep == 1 || (t.layout.vpp == 1 && t.layout.pp > 1);
-  return !b.job.expert_overlap || does_nothing ||
-         (!recomputes_experts && plan.dispatcher != Dispatcher::AllGather &&
-          plan.precision != "fp32" && b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model));
+  return !b.job.expert_overlap || plan.ep == 1 ||
+         ((t.layout.vpp > 1 || t.layout.pp == 1) && !recomputes_experts &&
+          plan.dispatcher != Dispatcher::AllGather && plan.precision != "fp32" &&
+          b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model));
 }
 
 // Whether no CUDA graph holds experts that take varying numbers of tokens. A graph without a scope
@@ -170,6 +170,19 @@ bool graphs_fixed_sizes(Base b, Tried) {
   return !plan.cuda_graphs || !plan.cuda_graph_modules.moe ||
          !(b.job.model.kinds.empty() ? varies(b.job.model)
                                      : std::ranges::any_of(b.job.model.kinds, varies));
+}
+
+// Whether the model has what a stated scope of CUDA graphs names, as Megatron-LM wants it to. Of
+// hybrids with experts it knows no dense layers.
+bool graphs_own_parts(Base b, Tried) {
+  const CudaGraphModules& scope = b.job.plan.cuda_graph_modules;
+  if (!b.job.plan.cuda_graphs || scope == CudaGraphModules{}) return true;
+  const Model& model = b.job.model;
+  const auto is_dense = [](const Model& kind) { return kind.has_mlp && !kind.is_moe(); };
+  const bool has_dense =
+      !model.is_moe() || (!is_hybrid(model) && std::ranges::any_of(model.kinds, is_dense));
+  return (has_dense || !scope.mlp) && (model.is_moe() || (!scope.moe && !scope.moe_router)) &&
+         !(scope.moe && scope.moe_router) && !scope.head;
 }
 
 // Whether Megatron-LM recomputes the plan's modules in this precision.
@@ -224,8 +237,10 @@ constexpr FrameworkRule kMegatronRules[] = {
     {"train.cuda_graphs of experts: padded to model.capacity_factor, or a train.cuda_graph_scope "
      "without moe",
      kGraphConfig, OfLayout, graphs_fixed_sizes},
-    {"overlap.expert with all-to-all in 16 bits and without recomputed experts", kTransformerConfig,
-     OfLayout, overlaps_experts},
+    {"train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts, no head",
+     kTransformerConfig, OfLayout, graphs_own_parts},
+    {"overlap.expert with all-to-all in 16 bits, without recomputed experts, and vpp > 1 if pp > 1",
+     kTransformerConfig, OfLayout, overlaps_experts},
     {"moe_act and layernorm are not recomputed with delayed fp8 scales", kTransformerConfig,
      OfLayout, can_recompute_modules},
     {"vpp > 1 is interleaved", kArguments, OfPlaying,

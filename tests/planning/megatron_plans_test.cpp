@@ -109,6 +109,40 @@ TEST_CASE("Megatron-LM has CUDA graphs of experts only in a scope without them, 
   CHECK(why_none(small_experts({graphs}), "torchtitan").empty());
 }
 
+// "mlp cuda graph is only supported for dense layers", "moe cuda graph is only supported for MoE".
+TEST_CASE("Megatron-LM's scope of CUDA graphs is of parts that the model has") {
+  const auto why = [](Scenario (*model)(Names), const std::string& scope, const Names& more = {}) {
+    Names set = {"train.cuda_graphs=true", "train.cuda_graph_scope=\"" + scope + '"'};
+    set.insert(set.end(), more.begin(), more.end());
+    return why_none(model(set), "megatron");
+  };
+  const auto dense = [](Names set) { return small(set); };
+  const std::string rule =
+      "(train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts, no head)";
+  CHECK(has(why(small_experts, "attn, mlp"), rule));
+  CHECK(why(small_experts, "attn, moe_router").empty());
+  CHECK(why(dense, "attn, mlp").empty());
+  CHECK(has(why(dense, "attn, moe_router"), rule));
+  CHECK(has(why(dense, "attn, head"), rule));
+  const Names mixed = {"model.pattern=(dense + sparse)*4", "model.kinds.sparse.experts=4",
+                       "model.kinds.sparse.top_k=2"};
+  CHECK(why(dense, "attn, mlp", mixed).empty());
+}
+
+TEST_CASE("Megatron-LM overlaps experts over a pipeline with virtual stages only") {
+  const Scenario base = small_experts({"overlap.expert=true"});
+  Candidate plan = {{.ep = 2, .expert_tp = 1, .pp = 2, .dp = 2}, {"1f1b", false}, {}};
+  for (const char* framework : {"megatron", "nemo"}) {
+    plan.layout.vpp = 1;
+    plan.playing = {"1f1b", false};
+    CHECK(has(broken_rule(**framework_named(framework), base, plan), "and vpp > 1 if pp > 1"));
+    CHECK(broken_rule(**framework_named(framework), small_experts(), plan).empty());
+    plan.layout.vpp = 2;
+    plan.playing = {"interleaved", true};
+    CHECK(broken_rule(**framework_named(framework), base, plan).empty());
+  }
+}
+
 TEST_CASE("NeMo gives a rank one stage of a hybrid") {
   const Scenario hybrid =
       small({"model.pattern=(scan + core)*4", "model.kinds.scan.mixer=mamba",
