@@ -20,7 +20,7 @@ constexpr std::string_view kQuietDeepSpeed =
     "_* scheduler steps_per_print gradient_clipping prescale_* gradient_predivide* wall_clock* "
     "dump_state memory_breakdown tensorboard wandb csv_monitor comet flops_profiler autotuning "
     "checkpoint data_efficiency seed comms_logger zero_allow_untested_optimizer zero_force_* "
-    "disable_allgather aio elasticity compile";
+    "disable_allgather aio elasticity";
 
 // Fields of zero_optimization that are passed over: sizes of buffers that a scenario does not have,
 // and checkpoints.
@@ -41,6 +41,26 @@ constexpr NotExpressedZero kNotExpressedZero[] = {
     {"stage3_prefetch_bucket_size", "the next layer is gathered ahead"},
     {"stage3_param_persistence_threshold", "every parameter is cut"},
     {"zeropp_loco_param", "gradients are reduced as they are"}};
+
+// Sections of which some fields are read here, and others (`quiet`) change neither time nor memory.
+struct InnerSection {
+  std::string_view name, read, quiet;
+};
+constexpr InnerSection kInnerSections[] = {
+    {"bf16", "enabled", "check_grad_overflow"},
+    {"bfloat16", "enabled", "check_grad_overflow"},
+    {"fp16", "enabled", "auto_cast loss_scale* initial_scale_power *hysteresis min_loss_scale"},
+    {"torch_autocast", "enabled dtype", "lower_precision_safe_modules"},
+    {"data_types", "grad_accum_dtype", ""},
+    {"tensor_parallel", "autotp_size tp_size",
+     "dtype preset_model partition_config injection_policy_tuple keep_module_on_host"},
+    {"expert_parallel", "enabled autoep_size",
+     "preset_model *_pattern *_attr expert_w* validate_* route* score_* top_k load_balance_coeff "
+     "has_shared_experts num_*_groups expert_activation use_grouped_mm comm_*_*"},
+    {"compile", "", "backend kwargs debug_log keep_* double_buffer *_threshold"}};
+constexpr InnerSection kOffloadOptimizer = {
+    "offload_optimizer", "device ratio",
+    "nvme_path buffer_* pin_memory pipeline_* fast_init convert_grad_on_cpu cpuadam_cores_perc"};
 
 // Returns whether a field of zero_optimization is off by its value (false, a size of 0 or 1, no
 // device) or has no effect in this stage.
@@ -98,12 +118,18 @@ class DeepSpeedPlan {
     set_parallel();
     set_batch();
     set_zero();
+    if (is_bf16_ && gradient_bytes_ == 2 && !plan_->has("train.zero"))
+      plan_->assumed.push_back(
+          "train.gradient_dtype = bf16: without ZeRO releases before 2026 keep gradients in fp32");
     RETURN_IF_ERROR(top_.status());
     if (fault_) return *fault_;
     if (top_.node({"activation_checkpointing"}) != nullptr)
       plan_->not_expressed.push_back(
           "activation_checkpointing: how layers are recomputed, not which: train.recompute says");
     note_optimizer();
+    for (const InnerSection& row : kInnerSections) {
+      if (const DocumentNode* node = section(row.name)) list_unread(*node, row);
+    }
     list_unread(top_, kQuietDeepSpeed);
     return top_.status();
   }
@@ -135,6 +161,27 @@ class DeepSpeedPlan {
       } else {
         plan_->not_understood.push_back(fmt::format(
             "{}:{}: {} = {}", context_.path, field->value.line, field->key, field->value.text()));
+      }
+    }
+  }
+  // Lists the fields of a section that nothing here reads and that are on. Those of a section that
+  // is switched off, by `enabled` or its device, have no effect.
+  void list_unread(const DocumentNode& node, const InnerSection& row) {
+    const auto is_false = [](const DocumentNode* value) {
+      const auto* flag = value == nullptr ? nullptr : std::get_if<bool>(&value->value);
+      return flag != nullptr && !*flag;
+    };
+    const DocumentNode* device = node.find("device");
+    const bool is_off = is_false(node.find("enabled")) || (device && device->text() == "none");
+    for (const DocumentField& field : *node.map()) {
+      if (matches_word(field.key, row.read)) continue;
+      if (is_off || field.value.is_null() || is_false(&field.value) ||
+          whole_number(field.value) == 0 || matches_word(field.key, row.quiet)) {
+        ++plan_->without_effect;
+      } else {
+        plan_->not_understood.push_back(fmt::format("{}:{}: {}.{} = {}", context_.path,
+                                                    field.value.line, row.name, field.key,
+                                                    field.value.text()));
       }
     }
   }
@@ -290,6 +337,7 @@ class DeepSpeedPlan {
     const double share = offload.number({"ratio"}).value_or(1);
     if (share < 0 || share > 1) offload.fail("ratio", "a number from 0 to 1");
     keep_fault(offload);
+    list_unread(*node, kOffloadOptimizer);
     if (device != "cpu" && device != "nvme") return;
     plan_->set("train.optimizer_offload", share, "zero_optimization.offload_optimizer");
     if (device == "nvme")

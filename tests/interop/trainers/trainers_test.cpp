@@ -205,6 +205,39 @@ TEST_CASE("DeepSpeed's batch is micro-batch x accumulation steps x ranks, or ref
   CHECK(has(why("\"train_batch_size\": 256, " + micro + steps + tensor), "expected 1024"));
 }
 
+TEST_CASE("fields of DeepSpeed's sections that nothing reads are listed, if they are on") {
+  const ImportedPlan plan = after_llama({{"ds.json", R"({"train_micro_batch_size_per_gpu": 1,
+"bf16": {"enabled": true, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": false},
+"fp16": {"enabled": false, "fp16_master_weights_and_grads": true, "loss_scale": 0},
+"zero_optimization": {"stage": 2,
+  "offload_optimizer": {"device": "cpu", "super_offload": true, "pin_memory": true}},
+"tensor_parallel": {"autotp_size": 4, "tp_overlap_comm": true, "preset_model": "llama"},
+"compile": {"deepcompile": true, "debug_log": true}})"}});
+  CHECK(plan.not_understood ==
+        std::vector<std::string>{"ds.json:5: offload_optimizer.super_offload = true",
+                                 "ds.json:2: bf16.bf16_master_weights_and_grads = true",
+                                 "ds.json:6: tensor_parallel.tp_overlap_comm = true",
+                                 "ds.json:7: compile.deepcompile = true"});
+  CHECK(after_llama({{"ds.json", R"({"train_batch_size": 64, "compile": {"deepcompile": false},
+"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "none", "super_offload": true}}
+})"}}).not_understood.empty());
+}
+
+// Before 2026 DeepSpeed summed bf16 in fp32 without ZeRO; since then it refuses fp32 there.
+TEST_CASE("gradients of bf16 without ZeRO, which releases of DeepSpeed keep otherwise, are noted") {
+  const auto plan = [](const std::string& fields) {
+    return after_llama(
+        {{"ds.json", R"({"train_batch_size": 64, "bf16": {"enabled": true})" + fields + "}"}});
+  };
+  const std::string note = "train.gradient_dtype = bf16: without ZeRO releases before 2026";
+  const ImportedPlan without = plan(R"(, "zero_optimization": {"stage": 0})");
+  CHECK(keys_of(without).at("train.gradient_dtype") == "\"bf16\"");
+  CHECK(mentions(without.assumed, note));
+  CHECK(mentions(plan("").assumed, note));
+  CHECK_FALSE(mentions(plan(R"(, "zero_optimization": {"stage": 1})").assumed, note));
+  CHECK_FALSE(mentions(plan(R"(, "data_types": {"grad_accum_dtype": "fp32"})").assumed, note));
+}
+
 TEST_CASE("DeepSpeed's file with both 16-bit types, or with a field twice, is refused") {
   CHECK(has(refused_after_llama({"ds.json", R"({"zero_optimization": {"stage": 1},
 "bf16": {"enabled": true},
