@@ -97,6 +97,12 @@ class TrainingArguments {
     const bool bf16 = fields_.flag({"bf16"}).value_or(false);
     const bool pure_bf16 = fields_.flag({"pure_bf16"}).value_or(false);
     const bool fp16 = fields_.flag({"fp16"}).value_or(false);
+    if (pure_bf16) {
+      plan_.set("train.gradient_dtype", "bf16", "pure_bf16");
+      plan_.set("train.optimizer_dtype", "bf16", "pure_bf16");
+      plan_.not_expressed.push_back(fields_.place_of("pure_bf16") +
+                                    ": pure_bf16 = true: a master copy in fp32 is there");
+    }
     if (bf16 || pure_bf16)
       plan_.set("train.precision", "bf16", bf16 ? "bf16" : "pure_bf16");
     else if (fp16)
@@ -115,6 +121,9 @@ class TrainingArguments {
     if (fsdp.find("hybrid_shard") != std::string::npos)
       plan_.not_expressed.push_back(fields_.place_of("fsdp") +
                                     ": hybrid_shard: parallel.hsdp_shard says how many GPUs shard");
+    if (fsdp.find("offload") != std::string::npos)
+      plan_.not_expressed.push_back(fields_.place_of("fsdp") +
+                                    ": offload: parameters and optimizer stay on the GPU");
     const Whole zero = fsdp.find("hybrid_shard") != std::string::npos    ? 3
                        : fsdp.find("full_shard") != std::string::npos    ? 3
                        : fsdp.find("shard_grad_op") != std::string::npos ? 2
@@ -176,8 +185,9 @@ class TrainingArguments {
                 is_factory_ ? "LLaMA-Factory's disable_gradient_checkpointing"
                             : "gradient_checkpointing");
     const std::string attention = fields_.text({"flash_attn", "attn_implementation"}).value_or("");
-    if (attention == "fa2" || attention.starts_with("flash_attention"))
-      plan_.set("train.flash_attention", true,
+    const bool is_eager = attention == "eager" || attention == "disabled";
+    if (is_eager || attention == "fa2" || attention.starts_with("flash_attention"))
+      plan_.set("train.flash_attention", !is_eager,
                 fields_.name_of({"flash_attn", "attn_implementation"}));
   }
 

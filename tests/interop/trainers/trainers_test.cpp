@@ -388,3 +388,22 @@ TEST_CASE("a log of another number of GPUs than the job's is said to be one") {
         std::vector<std::string>{"train.log: its world size of 8, with which it measured, beside "
                                  "the job's 64 GPUs"});
 }
+
+TEST_CASE("TrainingArguments: eager attention, bf16 alone, and FSDP's offload") {
+  const auto arguments = [](const std::string& lines) {
+    return after_llama({{"args.yaml", "per_device_train_batch_size: 2\n" + lines}}, 8);
+  };
+  for (const char* eager : {"attn_implementation: eager\n", "flash_attn: disabled\n"})
+    CHECK(keys_of(arguments(eager)).at("train.flash_attention") == "false");
+  // With 16 bits, as flash attention does not take fp32.
+  for (const char* flash : {"bf16: true\nattn_implementation: sdpa\n", "bf16: true\n"})
+    CHECK(keys_of(arguments(flash)).at("train.flash_attention") == "true");
+  const ImportedPlan pure = arguments("pure_bf16: true\n");
+  CHECK(keys_of(pure).at("train.optimizer_dtype") == "\"bf16\"");
+  CHECK(keys_of(pure).at("train.gradient_dtype") == "\"bf16\"");
+  CHECK(mentions(pure.not_expressed, "args.yaml:2: pure_bf16 = true: a master copy in fp32"));
+  CHECK(keys_of(arguments("bf16: true\n")).count("train.optimizer_dtype") == 0);
+  const std::string line = "args.yaml:2: offload: parameters and optimizer stay on the GPU";
+  CHECK(mentions(arguments("fsdp: full_shard auto_wrap offload\n").not_expressed, line));
+  CHECK_FALSE(mentions(arguments("fsdp: full_shard auto_wrap\n").not_expressed, line));
+}
