@@ -30,6 +30,11 @@ constexpr SettingNote kDtensorNotes[] = {
     {"cpu_offload", "false", "parameters and optimizer stay on the GPU"},
     {"custom_parallel_plan", "none", "layers are cut as Megatron-LM cuts them"},
     {"defer_fsdp_grad_sync", "false", "gradients are reduced layer by layer"}};
+// nemo_rl/models/megatron/setup.py:858 hands no virtual stages to the model.
+constexpr SettingNote kNotApplied[] = {{"virtual_pipeline_model_parallel_size", "1",
+                                        "NeMo-RL does not apply it: a rank has one stage"}};
+constexpr SettingNote kMtpNotes[] = {
+    {"mtp_use_repeated_layer", "false", "each prediction has a layer of its own"}};
 // Settings of megatron_cfg that are none of Megatron-LM's arguments, or change nothing.
 constexpr std::string_view kNotArguments =
     "enabled checkpoint.* scheduler.* peft.* env_vars* pipeline_dtype force_* converter_type "
@@ -53,12 +58,17 @@ class NemoRlPlan {
     set_gpus();
     const auto mtp = settings_->whole("policy.megatron_cfg.mtp_num_layers").value_or(0);
     RETURN_IF_ERROR(settings_->status());
+    // Both backends leave multi-token prediction out, unless megatron_cfg has layers of it
+    // (nemo_rl/models/megatron/setup.py:1029).
+    const bool predicts = megatron && mtp > 0;
+    if (predicts) note_settings("policy.megatron_cfg.", kMtpNotes, settings_, &plan_);
     RETURN_IF_ERROR(megatron ? set_megatron() : set_dtensor());
+    set_loss();
     set_data();
     RETURN_IF_ERROR(settings_->status());
     note_model("policy.model_name", settings_, &plan_);
-    // Both backends leave multi-token prediction out, unless megatron_cfg has layers of it.
-    if (!megatron || mtp == 0) leave_out_mtp(context_.before, &plan_);
+    set_mtp(context_.before, predicts ? mtp : 0,
+            predicts ? "policy.megatron_cfg.mtp_num_layers" : kNoMtp, &plan_);
     settings_->list_unread_settings(
         std::string(kNemoRlQuiet) + (megatron ? "policy.dtensor_cfg.*" : "policy.megatron_cfg.*"),
         &plan_);
@@ -103,6 +113,7 @@ class NemoRlPlan {
     const std::string megatron = "policy.megatron_cfg.";
     const bool recomputes = settings_->flag(megatron + "activation_checkpointing");
     const bool fp8 = settings_->flag(megatron + "fp8_cfg.enabled");
+    note_settings(megatron, kNotApplied, settings_, &plan_);  // reads it, so it does not move
     for (const char* part : {"optimizer.", "distributed_data_parallel_config.", "model_overrides."})
       settings_->move_fields(megatron + part, &all);
     if (fp8) settings_->move_fields(megatron + "fp8_cfg.", &all);
@@ -134,10 +145,6 @@ class NemoRlPlan {
     }
     plan_.set("train.zero", 3, "policy.dtensor_cfg.enabled: FSDP2");
     plan_.set("train.framework", "fsdp", "PyTorch's FSDP2");
-    // nemo_rl/algorithms/loss/utils.py:341: logits become fp32, all or a part at a time.
-    const std::string chunk = "policy.logprob_chunk_size";
-    const bool is_chunked = settings_->whole(chunk).has_value();
-    plan_.set("train.cross_entropy", is_chunked ? "chunked" : "unfused", settings_->spelled(chunk));
     plan_.set("overlap.grad_reduce", true, "FSDP2 reduces layer by layer");
     plan_.set("overlap.param_gather", true, "FSDP2 gathers the next layer ahead");
     const std::string precision = settings_->text("policy.precision").value_or("bfloat16");
@@ -158,6 +165,14 @@ class NemoRlPlan {
     if (replicas > 1 && ranks % replicas == 0)
       plan_.set("parallel.hsdp_shard", ranks / replicas, dtensor("dp_replicate_size"));
     return Done{};
+  }
+
+  // Follows nemo_rl/algorithms/loss/utils.py:341: log-probabilities are computed from the logits,
+  // which become fp32, all or a part at a time, whatever loss Megatron-LM is configured to fuse.
+  void set_loss() {
+    const std::string chunk = "policy.logprob_chunk_size";
+    const bool is_chunked = settings_->whole(chunk).has_value();
+    plan_.set("train.cross_entropy", is_chunked ? "chunked" : "unfused", settings_->spelled(chunk));
   }
 
   void set_data() {

@@ -54,7 +54,12 @@ void check_model_overrides(const std::string& prefix, const ImportContext& conte
 // Notes that every sequence is taken as `seq` tokens long, the longest that is allowed.
 void assume_longest(std::int64_t seq, ImportedPlan* plan);
 
-// Sets model.mtp_layers to 0 if an earlier file's model has multi-token prediction (MTP).
-void leave_out_mtp(const ImportedPlan& before, ImportedPlan* plan);
+// The comment on model.mtp_layers = 0.
+inline constexpr std::string_view kNoMtp = "the trainer leaves multi-token prediction out";
+
+// Sets the layers of multi-token prediction (MTP) that the trainer gives the model. None are not
+// set, unless an earlier file's model has some.
+void set_mtp(const ImportedPlan& before, std::int64_t layers, std::string_view comment,
+             ImportedPlan* plan);
 
 }  // namespace tandem

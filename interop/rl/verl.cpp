@@ -351,7 +351,7 @@ class VerlPlan {
     note_model(model_prefix_ + "path", settings_, &plan_);
     // verl trains without multi-token prediction (MTP) unless told to
     // (verl/utils/megatron_utils.py:1820, verl/workers/config/model.py:240).
-    if (!settings_->flag(model_prefix_ + "mtp.enable")) leave_out_mtp(context_.before, &plan_);
+    if (!settings_->flag(model_prefix_ + "mtp.enable")) set_mtp(context_.before, 0, kNoMtp, &plan_);
   }
 
   MegatronArguments* settings_;

@@ -359,6 +359,33 @@ TEST_CASE("NeMo-RL's activation_checkpointing recomputes whole layers, unless a 
         Keys{{"train.recompute", "\"selective\""}, {"train.recompute_modules", "\"mlp\""}});
 }
 
+TEST_CASE(
+    "NeMo-RL's megatron_cfg has the model's MTP layers, and no virtual stages or fused loss") {
+  const auto plan = [](const std::string& lines, const std::string& policy = "") {
+    return with_model(
+        {{"rl.yaml", "policy:\n  train_global_batch_size: 64\n" + policy +
+                         "  megatron_cfg:\n    enabled: true\n    tensor_model_parallel_size: 2\n" +
+                         lines + "cluster: {gpus_per_node: 8, num_nodes: 1}\n"}});
+  };
+  const ImportedPlan two = plan("    mtp_num_layers: 2\n    mtp_use_repeated_layer: true\n");
+  CHECK(keys_of(two).at("model.mtp_layers") == "2");
+  CHECK(where_of(two, "model.mtp_layers") == "rl.yaml:6");
+  CHECK(mentions(two.not_expressed, "mtp_use_repeated_layer = true: each prediction has a layer"));
+  const ImportedPlan none = plan("    mtp_num_layers: 0\n    mtp_use_repeated_layer: true\n");
+  CHECK(keys_of(none).count("model.mtp_layers") == 0);
+  CHECK_FALSE(mentions(none.not_expressed, "mtp_use_repeated_layer"));
+  const ImportedPlan stages =
+      plan("    pipeline_model_parallel_size: 4\n    virtual_pipeline_model_parallel_size: 2\n");
+  CHECK(keys_of(stages).at("parallel.pp") == "4");
+  CHECK(keys_of(stages).count("parallel.vpp") == 0);
+  CHECK(mentions(stages.not_expressed,
+                 "rl.yaml:7: policy.megatron_cfg.virtual_pipeline_model_parallel_size = 2: NeMo-RL "
+                 "does not apply it"));
+  CHECK(keys_of(plan("")).at("train.cross_entropy") == "\"unfused\"");
+  CHECK(keys_of(plan("", "  logprob_chunk_size: 1024\n")).at("train.cross_entropy") ==
+        "\"chunked\"");
+}
+
 TEST_CASE("generation of its own takes GPUs from NeMo-RL's policy, and a preference is a pair") {
   const std::string colocated =
       "  generation: {colocated: {enabled: false, resources: "
