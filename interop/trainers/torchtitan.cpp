@@ -53,6 +53,15 @@ constexpr OldField kOldFields[] = {
     {"training", "fsdp_reshard_after_forward", "default", "parallelism.fsdp_reshard_after_forward"},
     {"float8", "enable_float8_linear", "false", "model.converters = [\"float8\"]"}};
 
+// A field that a scenario has no key for, its value that changes nothing, and what is simulated.
+struct TitanNote {
+  std::string_view section, field, usual, taken_as;
+};
+constexpr TitanNote kTitanNotes[] = {
+    {"optimizer", "early_step_in_backward", "false", "the optimizer runs behind the backward"},
+    {"fault_tolerance", "enable", "false", "replicas are those of the data-parallel degrees"},
+    {"fault_tolerance", "sync_steps", "1", "replicas reduce gradients in every step"}};
+
 // Checks that no field stands where only old releases have it, which this reader passes over.
 Status check_old_fields(const DocumentNode& document, const std::string& path) {
   for (const OldField& old : kOldFields) {
@@ -91,6 +100,7 @@ class TitanPlan {
     set_recompute(&memory);
     set_model(&model);
     note_eager(training.flag({"compile"}).value_or(false));
+    note_fields();
     if (const std::string name = optimizer.text({"name"}).value_or("AdamW");
         name != "AdamW" && name != "Adam")
       plan_->not_expressed.push_back(fmt::format("optimizer.name = {}: taken as Adam", name));
@@ -310,23 +320,6 @@ class TitanPlan {
       plan_->set("train.gradient_dtype", "bf16", "mixed_precision_reduce");
     if (training->flag({"enable_cpu_offload"}).value_or(false))
       plan_->not_expressed.push_back("enable_cpu_offload: parameters stay on the GPU");
-    const DocumentNode* float8 = find_path({"quantize", "linear", "float8"});
-    if (float8 == nullptr) float8 = find_path({"float8"});  // until mid-2025
-    if (float8 != nullptr) {
-      const DocumentNode* gathers = float8->find("enable_fsdp_float8_all_gather");
-      const auto* on = gathers == nullptr ? nullptr : std::get_if<bool>(&gathers->value);
-      fp8_gather_ = on != nullptr && *on;
-      if (const DocumentNode* recipe = float8->find("recipe_name")) fp8_recipe_ = recipe->text();
-    }
-  }
-
-  const DocumentNode* find_path(std::initializer_list<std::string_view> names) const {
-    const DocumentNode* node = &document_;
-    for (const std::string_view name : names) {
-      node = node->find(name);
-      if (node == nullptr) return nullptr;
-    }
-    return node;
   }
 
   void set_recompute(FieldReader* memory) {
@@ -347,38 +340,9 @@ class TitanPlan {
         memory->has("selective_ac_option") ? memory->node({"selective_ac_option"})->text() : "op"));
   }
 
-  // Sets float8's scaling recipe. torchao gathers weights in float8 with tensorwise scales only.
-  void set_fp8_recipe() {
-    if (fp8_recipe_ == "rowwise" || fp8_recipe_ == "rowwise_with_gw_hp") {
-      plan_->set("train.fp8_recipe", "rowwise", "recipe_name");
-      if (fp8_recipe_ != "rowwise")
-        plan_->not_expressed.push_back(
-            "recipe_name = rowwise_with_gw_hp: taken as rowwise; its "
-            "gradients of weights are multiplied in 16 bits");
-      return;
-    }
-    if (fp8_recipe_.empty() || fp8_recipe_ == "tensorwise") {
-      plan_->set("train.fp8_recipe", "current", "tensorwise, the default");
-    } else {
-      plan_->set("train.fp8_recipe", "current", "recipe_name");
-      plan_->not_understood.push_back("recipe_name = " + fp8_recipe_ + ": taken as tensorwise");
-    }
-    if (fp8_gather_) plan_->set("train.fp8_param_gather", true, "enable_fsdp_float8_all_gather");
-  }
-
   void set_model(FieldReader* model) {
-    const auto converters = model->texts({"converters"});
-    for (const std::string& converter : converters.value_or(std::vector<std::string>())) {
-      if (converter.find("float8") != std::string::npos) {
-        plan_->set("train.precision", "fp8", "model.converters");
-        set_fp8_recipe();
-      } else if (converter.find("mx") != std::string::npos) {
-        plan_->set("train.precision", "fp8", "model.converters");
-        plan_->set("train.fp8_recipe", "mxfp8", "model.converters");
-      } else {
-        plan_->not_understood.push_back("model.converters: " + converter);
-      }
-    }
+    set_titan_fp8(model->texts({"converters"}).value_or(std::vector<std::string>()), document_,
+                  context_, plan_);
     const std::string name = model->text({"name"}).value_or("");
     const std::string flavor = model->text({"flavor"}).value_or("");
     if (!name.empty() && !context_.before.states_model())
@@ -393,11 +357,26 @@ class TitanPlan {
     const DocumentNode* table = document_.find("compile");
     const DocumentNode* enable = table == nullptr ? nullptr : table->find("enable");
     const auto* on = enable == nullptr ? nullptr : std::get_if<bool>(&enable->value);
-    if (compiles || (on != nullptr && *on)) return;
+    const DocumentNode* parts = table == nullptr ? nullptr : table->find("components");
+    const bool has_model = parts == nullptr || parts->text().find("model") != std::string::npos;
+    if (has_model && (compiles || (on != nullptr && *on))) return;
     plan_->not_expressed.push_back(fmt::format(
-        "compile.enable = false{}: a compiled model is simulated; uncompiled, a layer of Llama 8B "
-        "took 10 % longer on an H100 and held 10 % more",
-        on == nullptr ? ", the default" : ""));
+        "{}: a compiled model is simulated; uncompiled, a layer of Llama 8B took 10 % longer on an "
+        "H100 and held 10 % more",
+        !has_model      ? "compile.components without model"
+        : on == nullptr ? "compile.enable = false, the default"
+                        : "compile.enable = false"));
+  }
+
+  void note_fields() {
+    for (const TitanNote& row : kTitanNotes) {
+      const DocumentNode* section = document_.find(row.section);
+      const DocumentNode* value = section == nullptr ? nullptr : section->find(row.field);
+      if (value != nullptr && value->text() != row.usual)
+        plan_->not_expressed.push_back(fmt::format("{}:{}: {}.{} = {}: {}", context_.path,
+                                                   value->line, row.section, row.field,
+                                                   value->text(), row.taken_as));
+    }
   }
 
   // Lists the fields that no call has read, or counts them if they have no effect.
@@ -435,8 +414,6 @@ class TitanPlan {
   const ImportContext& context_;
   ImportedPlan* plan_;
   Whole tp_ = 1, pp_ = 1, cp_ = 1, dp_ = 0;
-  bool fp8_gather_ = false;
-  std::string fp8_recipe_;  // empty: the default
 };
 
 }  // namespace

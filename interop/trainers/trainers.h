@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "interop/document/document.h"
@@ -18,6 +19,10 @@ Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const Import
 // torchtitan's TOML files, which it had until February 2026.
 bool is_torchtitan(const DocumentNode& document);
 Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context);
+
+// Sets the fp8 of a plan by torchtitan's converters, which [model] lists.
+void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNode& document,
+                   const ImportContext& context, ImportedPlan* plan);
 
 // The options of torchtitan's command line, in a script.
 bool has_torchtitan_overrides(const std::string& text);

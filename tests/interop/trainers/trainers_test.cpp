@@ -142,6 +142,65 @@ TEST_CASE("torchtitan's stages are those that its fields state, or refused") {
             .at("parallel.vpp") == "3");
 }
 
+// Float8Linear takes the place of linear layers, the grouped converter converts what fqns names.
+TEST_CASE("torchtitan's converters have a part of the model in fp8, which is said") {
+  const std::string moe = R"({"model_type": "mixtral", "hidden_size": 1024,
+"num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 16,
+"intermediate_size": 4096, "num_local_experts": 8, "num_experts_per_tok": 2,
+"vocab_size": 32000, "tie_word_embeddings": false})";
+  const auto titan = [](const std::string& config, const std::string& converters,
+                        const std::string& tables = "") {
+    const auto plan =
+        import_sources({{"config.json", config},
+                        {"a.toml", "[model]\nconverters = [" + converters + "]\n[parallelism]\n" +
+                                       "tensor_parallel_degree = 1\n" + tables}},
+                       {.gpus = 8});
+    if (!plan.ok()) FAIL(plan.error().text());
+    return *plan;
+  };
+  const std::string linear = "\"quantize.linear.float8\"", grouped = "\"quantize.grouped_mm.mx\"";
+  const std::string fqns = "[quantize.grouped_mm.mx]\nfqns = [\"experts\"]\n";
+  const std::string stay = "stay in 16 bits; here all is in fp8", nothing = "converts nothing";
+  const ImportedPlan alone = titan(moe, linear);
+  CHECK(keys_of(alone).at("train.precision") == "\"fp8\"");
+  CHECK(mentions(alone.not_expressed, "experts " + stay));
+  CHECK_FALSE(mentions(titan(kLlama, linear).not_expressed, stay));
+  const ImportedPlan experts = titan(moe, grouped, fqns);
+  CHECK(keys_of(experts).at("train.fp8_recipe") == "\"mxfp8\"");
+  CHECK(mentions(experts.not_expressed, "layers other than experts " + stay));
+  const ImportedPlan both = titan(moe, linear + ", " + grouped, fqns);
+  CHECK_FALSE(mentions(both.not_expressed, stay));
+  CHECK_FALSE(mentions(both.not_expressed, nothing));
+  for (const ImportedPlan& none : {titan(kLlama, grouped, fqns), titan(moe, grouped)}) {
+    CHECK(keys_of(none).count("train.precision") == 0);
+    CHECK(mentions(none.not_expressed, nothing));
+  }
+  // The head and routers are in 16 bits in any case.
+  const ImportedPlan filtered =
+      titan(kLlama, linear,
+            "[quantize.linear.float8]\nfilter_fqns = [\"output\", \"router.gate\", \"wk\"]\n");
+  CHECK(mentions(filtered.not_expressed, "filter_fqns: wk: these layers are in fp8, too"));
+  CHECK_FALSE(mentions(filtered.not_expressed, "filter_fqns: output"));
+  CHECK_FALSE(mentions(filtered.not_expressed, "filter_fqns: router.gate"));
+}
+
+TEST_CASE("torchtitan's steps of another kind, and a model that is not compiled, are said") {
+  const auto titan = [](const std::string& tables) {
+    return after_llama({{"a.toml", "[parallelism]\ntensor_parallel_degree = 2\n" + tables}})
+        .not_expressed;
+  };
+  CHECK(mentions(titan("[compile]\nenable = true\ncomponents = [\"loss\"]\n"),
+                 "compile.components without model: a compiled model is simulated"));
+  CHECK_FALSE(mentions(titan("[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n"),
+                       "a compiled model is simulated"));
+  CHECK(mentions(titan("[fault_tolerance]\nenable = true\nsync_steps = 8\n"),
+                 "a.toml:5: fault_tolerance.sync_steps = 8: replicas reduce gradients in every"));
+  CHECK(mentions(titan("[optimizer]\nearly_step_in_backward = true\n"),
+                 "a.toml:4: optimizer.early_step_in_backward = true: the optimizer runs behind"));
+  CHECK_FALSE(
+      mentions(titan("[optimizer]\nearly_step_in_backward = false\n"), "early_step_in_backward"));
+}
+
 TEST_CASE("torchtitan's memory budget is said not to be expressed, and modes are known ones") {
   const auto with_mode = [](const char* mode) {
     return fmt::format("[activation_checkpoint]\nmode = \"{}\"\n[parallelism]\n", mode);

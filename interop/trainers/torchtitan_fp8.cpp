@@ -1,0 +1,109 @@
+// Reads which layers torchtitan's converters have in fp8, from [model] and the converters' tables:
+//
+//   converters = ["quantize.linear.float8"]     linear layers, but those of filter_fqns
+//   converters = ["quantize.grouped_mm.mx"]     the experts that its fqns names
+//
+// A scenario has all in fp8 but the head and routers, so that parts are noted. Declared in
+// interop/trainers/trainers.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/split.h"
+#include "interop/document/fields.h"
+#include "interop/trainers/trainers.h"
+
+namespace tandem {
+namespace {
+
+// Returns the table of that path, "quantize.linear.float8"; null: there is none.
+const DocumentNode* table_at(const DocumentNode& document, std::string_view path) {
+  const DocumentNode* node = &document;
+  for (const std::string& name : split(path, ".")) {
+    if (node != nullptr) node = node->find(name);
+  }
+  return node;
+}
+
+// Returns the words of a table's field, a list or a text with commas; none: it has no such field.
+std::vector<std::string> field_words(const DocumentNode* table, std::string_view field) {
+  const DocumentNode* node = table == nullptr ? nullptr : table->find(field);
+  if (node == nullptr) return {};
+  if (node->list() == nullptr) return split(node->text(), ",");
+  std::vector<std::string> words;
+  for (const DocumentNode& word : *node->list()) words.push_back(word.text());
+  return words;
+}
+
+// Sets the scales of linear layers. torchao gathers weights in float8 with tensorwise ones only.
+void set_linear_recipe(const DocumentNode* table, ImportedPlan* plan) {
+  const DocumentNode* stated = table == nullptr ? nullptr : table->find("recipe_name");
+  const std::string recipe = stated == nullptr ? "" : stated->text();
+  if (recipe == "rowwise" || recipe == "rowwise_with_gw_hp") {
+    plan->set("train.fp8_recipe", "rowwise", "recipe_name");
+    if (recipe != "rowwise")
+      plan->not_expressed.push_back(
+          "recipe_name = rowwise_with_gw_hp: taken as rowwise; its "
+          "gradients of weights are multiplied in 16 bits");
+    return;
+  }
+  const bool is_default = recipe.empty() || recipe == "tensorwise";
+  plan->set("train.fp8_recipe", "current", is_default ? "tensorwise, the default" : "recipe_name");
+  if (!is_default)
+    plan->not_understood.push_back("recipe_name = " + recipe + ": taken as tensorwise");
+  const DocumentNode* gathers =
+      table == nullptr ? nullptr : table->find("enable_fsdp_float8_all_gather");
+  if (const auto* on = gathers == nullptr ? nullptr : std::get_if<bool>(&gathers->value); on && *on)
+    plan->set("train.fp8_param_gather", true, "enable_fsdp_float8_all_gather");
+}
+
+}  // namespace
+
+void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNode& document,
+                   const ImportContext& context, ImportedPlan* plan) {
+  const bool has_experts = std::ranges::any_of(context.before.keys, [](const ImportedKey& key) {
+    return key.key.ends_with(".experts") && key.value != KeyValue(std::int64_t{0});
+  });
+  const bool is_dense = context.before.states_model() && !has_experts;
+  const DocumentNode* float8 = table_at(document, "quantize.linear.float8");
+  if (float8 == nullptr) float8 = table_at(document, "float8");  // until mid-2025
+  bool linear = false, experts = false;
+  for (const std::string& name : converters) {
+    const bool is_float8 = name.find("float8") != std::string::npos;
+    const bool is_grouped = name.find("grouped") != std::string::npos;
+    if (!is_float8 && name.find("mx") == std::string::npos) {
+      plan->not_understood.push_back("model.converters: " + name);
+      continue;
+    }
+    const DocumentNode* table = is_float8 && !is_grouped ? float8 : table_at(document, name);
+    const bool names_experts =
+        !field_words(table, is_grouped ? "fqns" : "moe_fqns_prototype").empty();
+    if (is_grouped && (is_dense || !names_experts)) {
+      plan->not_expressed.push_back(fmt::format(
+          "model.converters: {} converts nothing: {}", name,
+          is_dense ? "the model has no experts" : "its table has no fqns = [\"experts\"]"));
+      continue;
+    }
+    plan->set("train.precision", "fp8", "model.converters");
+    if (!is_float8) {
+      plan->set("train.fp8_recipe", "mxfp8", "model.converters");
+    } else if (!is_grouped) {
+      set_linear_recipe(table, plan);
+    } else if (!linear) {
+      plan->set("train.fp8_recipe", "rowwise", "torchao's grouped products");
+    }
+    linear |= !is_grouped;
+    experts |= names_experts;
+    for (const std::string& layer : field_words(table, "filter_fqns")) {
+      if (!matches_word(layer, "output lm_head *router* gate"))
+        plan->not_expressed.push_back(
+            fmt::format("filter_fqns: {}: these layers are in fp8, too", layer));
+    }
+  }
+  if (linear != experts && (experts ? !is_dense : has_experts))
+    plan->not_expressed.push_back(
+        fmt::format("model.converters: {} stay in 16 bits; here all is in fp8",
+                    linear ? "experts" : "layers other than experts"));
+}
+
+}  // namespace tandem
