@@ -239,7 +239,8 @@ constexpr FrameworkRule kMegatronRules[] = {
      kGraphConfig, OfLayout, graphs_fixed_sizes},
     {"train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts, no head",
      kTransformerConfig, OfLayout, graphs_own_parts},
-    {"overlap.expert with all-to-all in 16 bits, without recomputed experts, and vpp > 1 if pp > 1",
+    {"overlap.expert with all-to-all in 16 bits, without recomputed experts, and "
+     "vpp > 1 if pp > 1",
      kTransformerConfig, OfLayout, overlaps_experts},
     {"moe_act and layernorm are not recomputed with delayed fp8 scales", kTransformerConfig,
      OfLayout, can_recompute_modules},
