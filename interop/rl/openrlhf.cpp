@@ -82,7 +82,9 @@ class OpenRlhfPlan {
     if (settings_->whole("ds.ring_attn_size", 1).value_or(1) > 1)
       plan.set("parallel.cp_comm", "ring", settings_->spelled("ds.ring_attn_size"));
     plan.set("model.seq", seq, settings_->spelled("data.max_len"));
-    plan.set("train.flash_attention", true, settings_->spelled("ds.attn_implementation"));
+    plan.set("train.flash_attention",
+             settings_->text("ds.attn_implementation").value_or("") != "eager",
+             settings_->spelled("ds.attn_implementation"));
     if (settings_->flag("actor.gradient_checkpointing_enable"))
       plan.set("train.recompute", "full",
                settings_->spelled("actor.gradient_checkpointing_enable"));

@@ -431,6 +431,10 @@ TEST_CASE("OpenRLHF's flags are DeepSpeed's settings of the actor, under both of
   CHECK(older.at("parallel.cp") == "2");
   CHECK(older.at("parallel.cp_comm") == "\"ring\"");
   CHECK(older.at("parallel.micro_batch") == "4");
+  CHECK(older.at("train.flash_attention") == "true");
+  CHECK(keys_of(with_model({{"run.sh", start + "ds.attn_implementation eager --ds.zero_stage 2 "
+                                               "--train.batch_size 64\n"}}))
+            .at("train.flash_attention") == "false");
   CHECK(has(refusal("run.sh", start + "lora_rank 8\n"), "adapters are not covered"));
 }
 
