@@ -393,9 +393,10 @@ TEST_CASE("a graph's scope is words, with and without blanks between them") {
 
 TEST_CASE("buckets of a layer, which Megatron does not have, are said to be larger there") {
   PlanSettings plan = {{"overlap.grad_reduce", "true"}, {"train.zero", "1"}};
-  const std::string line = "# not expressed: a layer a bucket: here buckets have ";
-  CHECK(has(emitted("nemo", plan), line + "128 Mi parameters\n"));
-  CHECK(has(emitted("megatron", plan), line + "max(40 M, 1 M x dp) parameters\n"));
+  const std::string line =
+      "# not expressed: a layer a bucket: here buckets have max(40 M, 1 M x dp) parameters\n";
+  CHECK(has(emitted("nemo", plan), line));
+  CHECK(has(emitted("megatron", plan), line));
   for (const auto& [key, value] : {std::pair{"overlap.bucket_MB", "160"},
                                    {"parallel.pp", "2"},
                                    {"train.zero", "3"},
@@ -503,7 +504,7 @@ TEST_CASE("gradients that Megatron-LM reduces beside others, flag or not, are sa
 TEST_CASE("Megatron-Bridge is told the buckets of Megatron-LM, as its own are larger") {
   PlanSettings plan = {{"overlap.grad_reduce", "true"}, {"train.zero", "1"}, {"cluster.gpus", "8"}};
   CHECK(has(emitted("nemo", plan), "  bucket_size: 40000000\n"));
-  CHECK_FALSE(has(emitted("megatron", plan), "bucket"));
+  CHECK_FALSE(has(emitted("megatron", plan), "bucket-size"));
   plan["cluster.gpus"] = "64";
   CHECK(back("nemo", emitted("nemo", plan), 64).at("overlap.bucket_MB") == "256");
   plan["parallel.pp"] = "2";

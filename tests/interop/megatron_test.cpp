@@ -196,24 +196,6 @@ TEST_CASE("a layout's stages are the pipeline's times the virtual ones") {
   CHECK(keys.at("train.cross_entropy") == "\"native\"");
 }
 
-TEST_CASE("the SMs of a flex dispatcher count, by the backend's own name ahead of the other's") {
-  const auto plan = [](const std::string& backend, const std::string& more = "") {
-    return keys_of(imported("a.yaml",
-                            "MODEL_ARGS:\n  --num-layers: 4\n  --hidden-size: 256\n"
-                            "  --num-attention-heads: 4\n  --num-experts: 8\n"
-                            "  --expert-model-parallel-size: 8\n"
-                            "  --moe-token-dispatcher-type: flex\n  --moe-deepep-num-sms: 24\n"
-                            "  --moe-flex-dispatcher-backend: " +
-                                backend + "\n" + more));
-  };
-  CHECK(plan("deepep").at("parallel.dispatcher") == "\"deepep\"");
-  CHECK(plan("deepep").at("overlap.expert_sms") == "24");
-  CHECK(plan("hybridep").at("overlap.expert_sms") == "24");
-  const std::string both = "  --moe-hybridep-num-sms: 16\n";
-  CHECK(plan("hybridep", both).at("overlap.expert_sms") == "16");
-  CHECK(plan("deepep", both).at("overlap.expert_sms") == "24");
-}
-
 TEST_CASE("the other tests of Megatron-LM arrive with all that matters") {
   const Keys mixtral = test_of("megatron_mixtral_8x22b_tp2pp8ep8vpp1_release");
   CHECK(keys_of(imported("a.yaml", "MODEL_ARGS:\n  --bf16: true\n")).count("model.layers") == 0);
