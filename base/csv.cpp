@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <memory>
 #include <new>
+#include <set>
 #include <system_error>
 
 #include "base/file.h"
@@ -133,9 +134,9 @@ Error CsvFile::error(int line, std::string_view message) const {
 }
 
 Status CsvFile::check_columns() const {
-  const std::vector<std::string>& columns = rows.front().cells;
-  for (const std::string& column : columns) {
-    if (!column.empty() && std::ranges::count(columns, column) > 1)
+  std::set<std::string_view> seen;
+  for (const std::string& column : rows.front().cells) {
+    if (!column.empty() && !seen.insert(column).second)
       return error(rows.front().line,
                    fmt::format("found the column {} twice, expected it once", column));
   }

@@ -293,7 +293,7 @@ class JobFloors {
     const auto timed = [&](const Pass& pass, double amax_ns) {
       return pass_floor(pass, prices, sharing_, slowdown, amax_ns);
     };
-    const double amax_ns = prices.least_of("amax");  // only weight gradients reduce no amax
+    const double amax_ns = prices.least_of("amax");  // of every pass but weight gradients
     const TimedPass whole = timed(work.backward, amax_ns),
                     input = timed(work.backward_input, amax_ns),
                     weight = timed(work.backward_weight, /*amax_ns=*/0);

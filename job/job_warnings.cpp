@@ -50,7 +50,9 @@ void add_tensor_beyond_line(const Scenario& scenario, const CompiledJob& job,
   const auto is_stated = [&](const char* key) { return scenario.places.contains(key); };
   const double efficiency = scenario.cluster.spec.intra_efficiency,
                stretch = job.program.comm_costs[static_cast<int>(GroupKind::Tensor)].slowdown;
-  if (scenario.costs.uniform || job.plan.tp == 1 || efficiency <= stretch ||
+  // An imported cluster's efficiency is a share of NCCL's own rates.
+  const bool is_imported = scenario.cluster.spec.cables != nullptr;
+  if (scenario.costs.uniform || is_imported || job.plan.tp == 1 || efficiency <= stretch ||
       (!is_stated("cluster.intra_GBps") && !is_stated("cluster.intra_efficiency")))
     return;
   lines->push_back(fmt::format(

@@ -307,7 +307,7 @@ class Rank0Connector {
         // This run's rank 0 refuses a wrong number of ranks, and will not change its mind. Another
         // job that refuses may end soon.
         if (result.refused.starts_with("rank 0 of")) return not_reached(found, "");
-        // What is found at the rendezvous' own port is reported, not at the ports after it.
+        // The finding at the rendezvous' own port is reported, not those at the ports after it.
         if (port == rendezvous_.port && result.refused.empty()) found = result.found;
       }
     }

@@ -17,7 +17,7 @@ double peak_bytes(const MemoryTimeline& memory) {
 MemoryPeak peak_of(const MemoryTimeline& memory, int pipeline_ranks, const Program& program,
                    const Trace& trace) {
   const MemoryTimeline::Step& peak = memory.peak();
-  // Where a forward and a backward trade layers, their one step ends with the backward.
+  // A forward and a backward that trade layers are one step, which ends with the backward.
   const bool is_forward = peak.action->kind == ActionKind::Forward;
   return {memory.pipeline_rank,
           to_seconds(StepEnds(memory.pipeline_rank, pipeline_ranks, program, trace).of(peak)),

@@ -2,11 +2,11 @@
 // the prediction that follows.
 //
 // A job has traits: "dense" or "experts", "delta" if layers have gated delta nets, and those of
-// "tensor", "pipeline", "context" and "ZeRO3" that its plan uses. A prediction is calibrated if runs of its software on its GPU in its
-// precision were measured; if for each pair of its traits one of these runs has both; and if the
-// largest of these runs had at least a tenth of its GPUs. For example if dense+tensor and
-// dense+pipeline were measured, a job dense+tensor is calibrated. A job dense+tensor+pipeline is
-// not, as no run shows how tensor and pipeline interact.
+// "tensor", "pipeline", "context" and "ZeRO3" that its plan uses. A prediction is calibrated if
+// runs of its software on its GPU in its precision were measured; if for each pair of its traits
+// one of these runs has both; and if the software's largest run had at least a tenth of its GPUs.
+// For example if dense+tensor and dense+pipeline were measured, a job dense+tensor is calibrated. A
+// job dense+tensor+pipeline is not, as no run shows how tensor and pipeline interact.
 #pragma once
 
 #include <optional>

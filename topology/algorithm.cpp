@@ -196,9 +196,9 @@ NodeGroups group_by_node(const Cluster& cluster, std::span<const DeviceId> devic
 // all-gather, so twice; these two by themselves once.
 int passes(CommKind kind) { return kind == CommKind::AllReduce ? 2 : 1; }
 
-// Returns the factor for shares on a node's links where NVLinks join its GPUs in pairs. The graph
-// gives each GPU the rate of the best joined pair, which may be more than rings among the members
-// reach. The factor is the first rate divided by the second; 1 where a switch joins all GPUs.
+// Returns the factor for shares on a node's links where NVLinks join its GPUs in pairs; 1 where a
+// switch joins all. The graph gives each GPU the rate B of the best joined pair, and rings among
+// the members reach R. The factor is B / R; nvlink_rate() is R / B.
 double nvlink_share(const Cluster& cluster, std::span<const DeviceId> members) {
   const ClusterSpec& spec = cluster.spec();
   if (spec.nvlinks.empty() || members.size() < 2) return 1;
@@ -256,10 +256,11 @@ void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* f
   }
 }
 
-// Adds k rings over several nodes, where k is the fewest members on a node. Ring r walks even nodes
-// forwards, from member r round to member r - 1, and odd nodes backwards, from r - 1 round to r.
-// With 2 nodes of 4, ring 1 is
+// Adds k rings over several nodes, where k is the fewest members on a node. A ring visits all
+// members of a node. Ring r enters an even node at member r and leaves it at r - 1; it enters an
+// odd node at r - 1, walks backwards and leaves it at r. With 2 nodes of 4, rings 1 and 2 are
 //    n0: 1 2 3 0 -> n1: 0 3 2 1 -> n0: 1
+//    n0: 2 3 0 1 -> n1: 1 0 3 2 -> n0: 2
 // So hops between nodes join members of equal place (except from the last of an odd number of
 // nodes), and every ring leaves a node through another member. Each member sends to its neighbour
 // in all rings but the one that leaves through it.
@@ -355,8 +356,8 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   // The base latency is given for an all-reduce. One pass takes half of it, so that scattering
   // takes as long as gathering.
   flows->add_latency((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
-  // Only an all-reduce uses trees and NVLS: NVLS inside a node, trees between nodes (below which
-  // the nodes may use NVLS).
+  // Only an all-reduce uses trees and NVLS. On one node it may use NVLS. Over several it may use
+  // trees between them, with NVLS or chains on each.
   const bool reduces_evenly = kind == CommKind::AllReduce && k > 0;
   const bool asks_nvls = algorithm == Algorithm::Nvls;
   const bool asks_trees = asks_nvls || algorithm == Algorithm::Tree;
@@ -371,10 +372,10 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   flows->steps(ring_steps(kind, n));
 }
 
-// Sends from every member to every other, all at once.
-void exchange(std::span<const DeviceId> members, double share, double inside_share,
+// Sends from every member to every other, all at once: a flow for each pair, or for each link.
+void exchange(std::span<const DeviceId> members, double share, double inside_share, bool by_link,
               FlowBuilder* flows) {
-  if (members.size() > kPairwiseRanks) return flows->all_pairs(members, share, inside_share);
+  if (by_link) return flows->all_pairs(members, share, inside_share);
   const Cluster& cluster = flows->cluster();
   for (const DeviceId from : members) {
     for (const DeviceId to : members) {
@@ -392,17 +393,18 @@ void all_to_all(std::span<const DeviceId> devices, FlowBuilder* flows) {
   const double share = 1.0 / static_cast<double>(n);
   const double inside = share * nvlink_share(flows->cluster(), groups.largest_node());
   const std::size_t k = groups.members_per_node();
-  // Where each NIC of a node has a leaf of its own, what is for the k members of another node goes
-  // along the sender's rail (DeepEP), or along the receiver's (NCCL's PXN), and over NVLink on the
-  // node. Rails are loaded alike in both.
+  const bool by_link = n > kPairwiseRanks;
+  // On a rail-optimised fabric the parts for the k members of another node go along the sender's
+  // rail (DeepEP), or along the receiver's (NCCL's PXN). Rails are loaded alike in both. The bytes
+  // that are forwarded over NVLink are not counted.
   const bool keeps_rails = spec.fabric.kind == Fabric::RailOptimised && k > 1 && !one_node;
   if (keeps_rails) {
     for (int node = 0; node < groups.nodes(); ++node)
-      exchange(groups.members(node), 0, inside, flows);
+      exchange(groups.members(node), 0, inside, by_link, flows);
     for (std::size_t place = 0; place < k; ++place)
-      exchange(groups.at_place(place), static_cast<double>(k) * share, 0, flows);
+      exchange(groups.at_place(place), static_cast<double>(k) * share, 0, by_link, flows);
   } else {
-    exchange(devices, share, inside, flows);
+    exchange(devices, share, inside, by_link, flows);
   }
   // Inside a node all pairs exchange at once, and that costs as much as a pass.
   if (one_node) flows->add_latency(spec.intra_base_s / 2);

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::string_view kGpuFamilies[] = {"A", "B", "GB", "GH", "H", "L", "MI", "P", "T", "V"};
 
-// Says whether a word in capitals is a model: a family, two digits or three, perhaps a letter.
+// Says whether a word in capitals is a model: a family, up to three digits, perhaps a letter.
 bool is_gpu_model(std::string_view word) {
   const std::size_t digits = word.find_first_of("0123456789");
   if (digits == std::string_view::npos) return false;
   const std::size_t end = std::min(word.find_first_not_of("0123456789", digits), word.size());
   const std::size_t count = end - digits;
   return std::ranges::find(kGpuFamilies, word.substr(0, digits)) != std::end(kGpuFamilies) &&
-         (count == 2 || count == 3) && word.size() - end <= 1;
+         count <= 3 && word.size() - end <= 1;
 }
 
 // Returns the models that a name has: A100 for "NVIDIA A100-SXM4-80GB".
@@ -31,6 +31,7 @@ std::set<std::string> models_in(const std::string& name) {
       word += static_cast<char>(std::toupper(letter));
       continue;
     }
+    if (word == "A100D" || word == "A100X") word.pop_back();  // virtual, and on a card with a DPU
     if (is_gpu_model(word)) models.insert(word);
     word.clear();
   }

@@ -104,7 +104,8 @@ Status Communicators::open(const GpuJob& job) {
       nccl_communicators(*job.program, *job.plan, job.options.transfers);
   opened_.reserve(job.plan->communicators.size());
   for (const GpuCommunicator& planned : job.plan->communicators) {
-    // A communicator of local ranks only serves just Moves, by sends from this process to itself.
+    // If all ranks of a communicator are local, only Moves use it (sends from this process to
+    // itself). Without such Moves it is not opened.
     if (planned.members == 1 && !std::ranges::binary_search(used, planned.communicator)) continue;
     ASSIGN_OR_RETURN(const GpuCommId id,
                      planned.members > 1 ? job.id(planned.communicator) : make_id());
@@ -234,8 +235,9 @@ Status Communicators::check() const {
   return Done{};
 }
 
-// Aborts in a new thread, for two reasons: NCCL's groups are per thread, and the end of a group
-// that this thread has left open would be awaited; and an abort may itself wait forever.
+// Aborts in a new thread. NCCL keeps groups by thread: an abort in this one would first wait for
+// the end of the group that it has just left. And an abort may hang, so at most kMostWait is
+// waited.
 void Communicators::abort() {
   constexpr auto kMostWait = std::chrono::milliseconds(1500);  // the watchdog kills after 2 s
   leave_groups();

@@ -108,7 +108,7 @@ std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers
   if (last == 0) return text + times('m', mtp_layers) + "L";
   if (mtp_before_loss && last == 1) return text + times('m', mtp_layers) + "|L";
   text += '|';
-  // Stages before this one, except the first, have only layers.
+  // Stages 1 to alike - 1 have only layers; stage `alike` has the multi-token prediction, too.
   const std::size_t alike = mtp_before_loss ? last - 1 : last;
   for (std::size_t stage = 1, next = 1; stage < alike; stage = next) {
     while (next < alike && layers_per_stage[next] == layers_per_stage[stage]) ++next;
@@ -133,8 +133,9 @@ std::string layout_arguments(const std::vector<int>& layers_per_stage, int vpp) 
   const auto is_middle = [&](int layers) { return layers == middle; };
   if (!std::all_of(layers_per_stage.begin() + 1, layers_per_stage.end() - 1, is_middle)) return "";
   const int less_first = middle - first, less_last = middle - last;
-  // The two flags count embedding or loss as a layer: that stage has one layer less. The two
-  // numbers are layers of a rank: they say a stage's layers only if a rank has one stage.
+  // The two flags (--account-for-...) count embedding or loss as a layer: that stage has one layer
+  // less. The two numbers (--decoder-first-...) are layers of a rank: they say a stage's layers
+  // only if a rank has one stage.
   const auto is_flag = [](int less) { return less == 0 || less == 1; };
   std::string text;
   if (is_flag(less_first) && is_flag(less_last)) {

@@ -206,8 +206,8 @@ std::string_view type_of(std::string_view value) {
   return value;
 }
 
-// Returns whether the value is the usual one, however it is written. An empty value is
-// always usual; one that is off, only if the argument is not usually on.
+// Returns whether the value is the usual one, however it is written. An empty value is always
+// usual, and False or None is unless the usual value is True.
 bool is_usual(const NotExpressedArgument& row, std::string_view value) {
   if (row.usual == "True") return value == "True" || value == "true" || is_none(value);
   if (is_off(value) || type_of(value) == row.usual) return true;

@@ -426,8 +426,8 @@ class HfReader {
   }
 
   // Splits each of LongCat's layers in two. Each half has attention and an MLP; the first has
-  // experts beside its MLP. Some experts compute nothing, and so does that share of
-  // a token's top_k.
+  // experts beside its MLP. Some experts compute nothing, so a token's top_k counts the others
+  // only: of 512 experts and 256 idle ones, two thirds.
   void split_layers() {
     const Whole idle = fields_->whole({"zero_expert_num"}).value_or(0);
     const Whole real_top_k =

@@ -86,7 +86,7 @@ void ShellReader::define(const std::string& name) {
   const std::string_view body = std::string_view(text_).substr(place.at, at_ - place.at);
   const auto has = [&](std::string_view part) { return body.find(part) != std::string_view::npos; };
   if (branches_.active() && (has(".py") || has("torchrun"))) script_.uncalled[name] = place.line;
-  // What the body lists counts where it is called.
+  // The body's own lines count where it is called.
   script_.failed.resize(failed);
   script_.unset.resize(unset);
   --defining_;

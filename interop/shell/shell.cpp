@@ -65,8 +65,8 @@ void ShellReader::command() {
   }
 }
 
-// Takes the separator behind a command, and ends it. Returns false where a subshell ends too, whose
-// own separator follows.
+// Takes the separator behind a command, and ends it. In "(a) && b" the ")" ends "a" and the
+// subshell: then ")" becomes the command, and false is returned, as its separator, "&&", follows.
 bool ShellReader::ends_at_separator(OpenCommand* open) {
   const char c = peek();
   const ShellSeparator separator = take_separator();
@@ -78,7 +78,7 @@ bool ShellReader::ends_at_separator(OpenCommand* open) {
   }
   if (open->assigns || !open->words.empty())
     end_command(std::move(open->words), separator, std::move(open->environment));
-  if (at_ != behind) return true;  // a loop goes round again
+  if (at_ != behind) return true;  // end_command() went back to a loop's first command
   if (separator == ShellSeparator::kNextPatterns) branches_.next_patterns();
   if (c == '(' && !is_pattern) open_group(/*is_subshell=*/true);  // as in "diff <(a) <(b)"
   if (c != ')' || is_pattern || groups_.empty() || !groups_.back().is_subshell) return true;
@@ -105,13 +105,14 @@ void ShellReader::add_word(OpenCommand* open) {
       continue;
     }
     if (words.empty() && is_keyword(text)) continue;
-    // These need no ";" behind them.
+    // In "fi }" the "}" needs no ";" before it.
     if (text == "}" && words.size() == 1 &&
         matches_any(words[0].text, {"fi", "esac", "done", "}", ")"}))
       end_command(std::exchange(words, {}), ShellSeparator::kEnd, {});
     words.push_back({text, line});
   }
-  // A quoted * matches itself alone, which is not followed: the test counts as unknown.
+  // A quoted * is a plain character, but patterns here take every * as any text: "$(...)" makes
+  // the test one of unknown result.
   if (fields.quotes_star && !words.empty() &&
       (branches_.in_patterns() || std::ranges::find(words, "[[", &ShellWord::text) != words.end()))
     words.back().text = "$(" + words.back().text + ")";
@@ -240,8 +241,8 @@ bool ShellReader::assignment(SavedVariables* saved) {
     script_.variables[name] = {std::move(value), line};
   } else if (!value.empty() && value[0].find_first_not_of(" \t\n") != std::string::npos &&
              value[0].compare(value[0].find_first_not_of(" \t\n"), 2, "--") == 0) {
-    // A branch that is not taken would set options ("--..."): the variable is empty, unless it has
-    // a value.
+    // Options ("--...") that only a branch not taken would set: the variable is known to be empty,
+    // unless it has a value.
     script_.variables.try_emplace(name, ShellVariable{{}, line});
   }
   return true;

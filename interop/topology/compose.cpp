@@ -180,7 +180,8 @@ std::map<std::string, double> uplinks_GBps(const ImportedFabric& network,
 }
 
 // Adds the cables between switches, with rates that follow from the hosts' NICs, as no file states
-// them. `has_file`: a file has the switches, though.
+// them. Without a file of switches (`has_file` false) there is only hosts.core, a switch above all
+// that no file names, so it is neither reported as empty nor joined to others.
 void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset, bool has_file,
                        ComposedCluster* cluster) {
   const ImportedFabric& network = hosts.network;

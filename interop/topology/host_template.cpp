@@ -94,11 +94,12 @@ LinkedGpu most_linked(const std::vector<NodeWire>& nvlinks) {
   return most;
 }
 
-// Returns the most NVLinks that a GPU of the node can have: as many as its kind, and no more than
-// the preset's behind a switch (8 of an H800's).
+// Returns the most NVLinks that a GPU of the node can have: as many as its kind, and if it is the
+// preset's, no more than that has behind a switch (8 of an H800's).
 int nvlinks_of_gpu(int sm, const PresetNode& preset) {
   const double line_GBps = nvlink_line_GBps(sm);
-  if (line_GBps == 0 || !preset.nvlinks.empty()) return most_nvlinks(sm);
+  if (line_GBps == 0 || !preset.nvlinks.empty() || sm != sm_of_device(preset.device))
+    return most_nvlinks(sm);
   return std::min(most_nvlinks(sm), static_cast<int>(std::lround(preset.intra_GBps / line_GBps)));
 }
 

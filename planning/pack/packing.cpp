@@ -170,7 +170,7 @@ Result<std::vector<int>> read_lengths(const std::string& path, int longest,
   if (!table.has("length"))
     return Error::at(fmt::format("{}:1", path),
                      "found no column 'length', expected one with the tokens of each sequence");
-  // Other columns may say how often a length comes, or which sequences count.
+  // Refuses other columns: one that says how often a length comes would be ignored.
   for (const std::string& column : table.columns()) {
     if (column != "length")
       return Error::at(fmt::format("{}:1", path),

@@ -37,7 +37,8 @@ bool is_possible(const SizedJob& job) { return job.result && job.result->trainin
 // Returns the value over its limit; 0: there is no limit.
 double share_of_limit(double value, double limit) { return limit > 0 ? value / limit : 0; }
 
-// Whether no number of spares keeps the job running.
+// Returns whether spares were to be chosen (spare_nodes is -1: as many as needed), and no number of
+// them keeps the job running as long as wanted.
 bool fails_too_fast(const SizeInputs& inputs, const Economics& e) {
   return inputs.spare_nodes < 0 && e.available < kWantedAvailability;
 }
@@ -74,7 +75,7 @@ Excess limit_excess(const JobsOfCases& all, const Machine& machine) {
   return *std::ranges::max_element(found, {}, &Excess::times);
 }
 
-// Returns lines on what the job's time does not count as the file has it.
+// Returns warnings of settings of the file that the job's time simplifies.
 std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) {
   std::vector<std::string> lines;
   const SizeInputs& inputs = all.inputs_of(job);
@@ -101,7 +102,8 @@ std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) 
 
 constexpr double kWithin = 1 + 1e-9;  // the largest Excess::times within a limit
 
-// Returns the total of the machine: purchase and energy over the years, or the jobs' rent.
+// Returns the total of the machine over size.years, or else over the years that bought nodes are
+// used; of rented nodes without size.years, the jobs' cost.
 double total_of(const JobsOfCases& all, const Machine& machine) {
   const SizeInputs& inputs = all.inputs_of(machine.jobs.front());
   double years = inputs.price.bought() ? inputs.price.years : 0;

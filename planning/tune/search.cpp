@@ -59,8 +59,8 @@ class BestPlans {
 // A part of the space that is still open. It is named by indices into the lists of cuts, of the
 // cut's layouts, of the layout's playings and of the playing's sharings; those not chosen are -1.
 struct Branch {
-  // What the branch is: a cut, a layout with the bound of that name, a playing, a plan. A layout
-  // gets its four bounds one after another, from the quickest to compute to the tightest
+  // A branch is a cut, a layout with the bound of that name, a playing, or a plan. A layout gets
+  // its four bounds one after another, from the quickest to compute to the tightest
   // (stage_level.h).
   enum Depth : std::uint8_t { Cut, LeastExposed, Exposed, Uncontended, Work, Playing, Plan };
 

@@ -357,7 +357,7 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
       for (const bool gather : {false, true}) {
         if (!grad_reduce[reduce ? 1 : 0] || !param_gather[gather ? 1 : 0]) continue;
         Sharing sharing{cut.zero, reduce, gather, cut.hsdp_shard, cut.zero_hpz};
-        // Where it has no effect it is true, its default.
+        // Without gathers it has no effect and is true, its default.
         sharing.align_param_gather = aligns || !gather;
         if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
           found.push_back(sharing);

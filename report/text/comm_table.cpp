@@ -130,7 +130,7 @@ std::string comm_fit_table(const std::vector<JudgedFit>& fits, const std::string
       rows.push_back({&judged.fit, std::move(errors)});
   }
   using Row = const FitRow&;
-  // Returns the cell in the row of all sizes alone.
+  // Returns the cell in the row of all sizes, and nothing in other rows.
   const auto once = [](Row row, const std::string& cell) {
     return row.errors.sizes == kAllSizes ? cell : std::string();
   };

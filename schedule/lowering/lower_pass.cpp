@@ -216,7 +216,7 @@ const Pass& PassLowering::pass_of(const Action& action) const {
 
 Op PassLowering::op_of(const Step& step, const Action& action) const {
   if (!step.computes) {
-    // Communication among experts is that of the GPUs that share one expert.
+    // among_experts: the tensor group that cuts one expert, not the group that exchanges tokens.
     const std::int16_t slot = step.among_experts ? slots_.expert_tensor : slot_of(step.group_kind);
     Op op = communication(op_kind(step.collective), slot, step.bytes, index(action.stage),
                           index(action.microbatch));

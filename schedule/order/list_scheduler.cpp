@@ -105,7 +105,7 @@ class Scheduler {
       const auto [found, is_new] = entries.try_emplace(state_at(now), current);
       if (is_new) continue;
       const Entry before = std::exchange(found->second, current);
-      // The round repeats only while a microbatch is left to enter: hence one more.
+      // The fill is entered + 1, as the round repeats only while a microbatch is left to enter.
       if (is_paced_alike(before, current)) return {entered - before.entered, entered + 1};
     }
     return {0, 0};
@@ -118,9 +118,8 @@ class Scheduler {
     Ticks now = 0;
   };
   // Returns whether the policy's pace has the same effect after both entries: it delays the next
-  // microbatch by the same time, or it no longer delays any. Once it delays none it never will
-  // again: a round takes at least one period for each of its microbatches, so microbatches enter
-  // later than the pace allows.
+  // microbatch by the same time, or no longer delays any. If it delays none now, it delays none
+  // later: the pace allows one microbatch a period, and rounds are no faster.
   bool is_paced_alike(const Entry& before, const Entry& current) const {
     return policy_.pace == kUnpaced ||
            earliest_entry(before.entered) - before.now ==
@@ -165,7 +164,8 @@ class Scheduler {
   Ticks decide(int rank, Ticks now) {
     const Options options = options_of(rank, now);
     const bool frees = options.lacks_memory && policy_.weights_first;
-    const int stage = options.chosen && !frees ? -1 : oldest_weight(rank);
+    const bool wants_weight = !options.chosen || frees;
+    const int stage = wants_weight ? oldest_weight(rank) : -1;
     const bool waits = !options.chosen && stage >= 0 &&
                        static_cast<double>(options.next - now) <
                            policy_.patience * static_cast<double>(times_.stages[stage].weight);
@@ -178,7 +178,7 @@ class Scheduler {
   struct Options {
     std::optional<ListChoice> chosen;  // the most preferred one that can start
     bool lacks_memory = false;         // a forward has its input, but no memory
-    Ticks next = kNever;  // when the next known input arrives; not all are known once one is chosen
+    Ticks next = kNever;  // when the next input arrives; used only if nothing is chosen
   };
   Options options_of(int rank, Ticks now) const {
     Options options;

@@ -118,8 +118,9 @@ class BoundFinder {
     return value;
   }
 
-  // Returns, for each stage of the rank, the forward until all is computed that its output needs,
-  // the rest of the forward, and the backward cut likewise. The rank's vocabulary passes follow.
+  // Returns four jobs for each stage of the rank: the forward up to the compute that its output
+  // needs, the rest of the forward, and the same two of the backward. The rank's vocabulary passes
+  // follow.
   std::vector<LaneWork> jobs_of(int rank) const {
     std::vector<LaneWork> jobs;
     for (const int s : stages_of_rank_[rank]) {

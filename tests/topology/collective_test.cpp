@@ -266,6 +266,15 @@ TEST_CASE("an all-to-all keeps to its rails") {
   CHECK(amounts.at("n0.nic3.up") == Approx(24.0 / 32));
   CHECK(loads(star, traffic(star, CommKind::AllToAll, group(4, 8))).at("n0.nic3.up") ==
         Approx(24.0 / 32));
+  // So it is with many nodes, whose loads are summed link by link.
+  const Cluster many = build({[&] {
+                               spec.fabric.nodes_per_leaf = 40;
+                               return spec;
+                             }()},
+                             320);
+  const auto large = loads(many, traffic(many, CommKind::AllToAll, group(40, 8)));
+  for (const auto& [link, amount] : large) CHECK(!is_of(link, "leaf"));
+  CHECK(large.at("n0.nic3.up") == Approx(312.0 / 320));
   // Nodes with unequal members exchange pair by pair.
   CHECK(std::ranges::any_of(loads(rails, traffic(rails, CommKind::AllToAll, devices({0, 1, 8}))),
                             [](const auto& load) { return is_of(load.first, "leaf"); }));

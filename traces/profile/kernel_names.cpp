@@ -127,7 +127,7 @@ constexpr std::array<std::pair<std::string_view, GroupKind>, 10> kDescriptions =
     {"data_parallel", GroupKind::Data},
     {"distributed_optimizer", GroupKind::Data},
     {"embedding_group", GroupKind::Data},
-    {"model_pipeline", GroupKind::Data},  // gradient norms, as model_parallel_group
+    {"model_pipeline", GroupKind::Data},  // Megatron-LM reduces gradient norms over it
     {"expert", GroupKind::Expert},
     {"context_parallel", GroupKind::Context},
     {"pipeline", GroupKind::Pipeline},

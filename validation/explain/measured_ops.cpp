@@ -244,7 +244,7 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
     step.ops.resize(body.ops.size());
     for (const auto& [key, ops] : passes) {
       auto at = kernels.passes.find(key);
-      // Where weight gradients are passes of their own, a profile's "backward" is the input's.
+      // If weight gradients are passes of their own, a profile's "backward" is the input's.
       if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
         at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
       if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, &step.ops);

@@ -76,10 +76,10 @@ bool has_layers_alone(const Model& model, const Plan& plan, int stage) {
          (model.mtp_layers == 0 || stage != plan.mtp_stage());
 }
 
-// Returns the bytes of the quantized copies of linear layers' weights, row by row and column by
-// column, which are kept for the whole iteration. Parameters that are gathered in fp8 have no
-// 16-bit form beside them. Where ZeRO 3 gathers for each microbatch, only gathered parameters have
-// copies, and gathered_bytes counts them.
+// Returns the bytes of the two quantized copies of linear layers' weights, row by row and column by
+// column, which are kept for the whole iteration. With fp8_param_gather the 16-bit weights that
+// parameter_bytes() counts do not exist, so their bytes are subtracted. If ZeRO 3 gathers for each
+// microbatch, only gathered parameters have copies, and gathered_bytes counts them.
 double quantized_bytes(const Model& model, const Plan& plan, const StageLayers& at) {
   const std::optional<Recipe> recipe = recipe_of(plan);
   if (!recipe || plan.gathers_each_microbatch()) return 0;
@@ -93,8 +93,9 @@ double quantized_bytes(const Model& model, const Plan& plan, const StageLayers& 
 // ZeRO 3: the cut in 16 bits (DeepSpeed, Megatron-FSDP); its fp32 original counts with the
 //   optimizer. With reshard_after_forward off also all parameters, which a forward gathered.
 // ZeRO 3 in a pipeline: as in PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py),
-//   which torchtitan runs. The cut is the fp32 original itself and is cast when it is gathered. So
-//   all parameters in 16 bits count here, and the cut does not. In fp32 the cut counts, too.
+//   which torchtitan runs. All parameters in 16 bits, gathered once an iteration. The cut is the
+//   fp32 original, which counts with the optimizer. Training in fp32 has no such original, so the
+//   cut counts here.
 // hpZ: a second cut in addition.
 double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   const double hpz_cut = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
@@ -213,8 +214,9 @@ RankSums sums_of(const std::vector<StageMemory>& stages,
   return sums;
 }
 
-// Returns the offloaded activations that are on the GPU nevertheless. The head's arrays, of `head`
-// bytes, are gone when the first module is copied back.
+// Returns the offloaded activations that are on the GPU nevertheless. On the last stage the peak is
+// the larger of two moments: with the head's arrays (`head` bytes), or, when they are gone, with
+// the first module copied back. So only the bytes by which the module exceeds `head` are added.
 double offloaded_under_way(const RankSums& rank, double head) {
   return rank.layer_at_work +
          (rank.alive_last > 0 ? std::max(0.0, rank.module_copied - head) : rank.module_copied);
