@@ -286,7 +286,7 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   // Iterations of another batch, as in a ramp-up, do not count; a progress bar's lines do.
   std::string ramp = log_text(ms, false, 0);
   std::ranges::replace(ramp, '\n', '\r');
-  const Json ramped = of_log(box, iteration_line("100", "1") + ramp, 0);
+  const Json ramped = of_log(box, iteration_line(0, "100", "1") + ramp, 0);
   CHECK(ramped.at("measured_s") == steady.at("measured_s"));
   CHECK(ramped.at("notes").at(0) ==
         "1 iterations of the log with another global batch, sequence or world size do not count.");
@@ -306,7 +306,7 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   CHECK(slower.at("not_explained_s").get<double>() == Approx(0.3e-3 * ms).epsilon(0.02));
   CHECK(slower.at("notes").at(0).get<std::string>().find("A log does not tell why") == 0);
 
-  box.file("train.log", iteration_line("100", "1"));
+  box.file("train.log", iteration_line(1, "100", "1"));
   check_refused(box.tandem("explain job.toml train.log --engine ideal"),
                 "train.log:1: found 'global batch size: 128', expected 8, the job's");
   check_refused(box.tandem("explain job.toml train.log --engine ideal --set "

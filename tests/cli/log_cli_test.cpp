@@ -15,8 +15,9 @@ using Json = nlohmann::json;
 // The plan of kSmallLog, and six iterations: the last two count.
 std::string log_of(double seconds) {
   std::string log = kSmallLogArguments;
-  for (int i = 0; i < 3; ++i) log += iteration_line("99000.0", "1.0");
-  for (int i = 0; i < 2; ++i) log += iteration_line(fmt::format("{:.9f}", 1e3 * seconds), "400.0");
+  for (int i = 1; i <= 3; ++i) log += iteration_line(i, "99000.0", "1.0");
+  for (int i = 4; i <= 5; ++i)
+    log += iteration_line(i, fmt::format("{:.9f}", 1e3 * seconds), "400.0");
   return log + memory_line(0, "20480.0") + memory_line(8, "30720.0");
 }
 
@@ -137,7 +138,7 @@ TEST_CASE("a log that is packed with gzip is read as it was") {
 TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is refused") {
   const Sandbox box;
   box.file("train.log", log_of(1));
-  box.file("bare.log", iteration_line("1000.0", "400.0"));
+  box.file("bare.log", iteration_line(1, "1000.0", "400.0"));
   box.file("early.log", kSmallLogArguments);
   check_refused(box.tandem("validate train.log"),
                 "train.log: found no cluster, expected --cluster PRESET, one of ");
@@ -147,7 +148,7 @@ TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is
                 "early.log: found no measurement, expected lines such as 'elapsed");
   box.file(
       "other.log", kSmallLogArguments + [] {
-        std::string line = iteration_line("1000.0", "400.0");
+        std::string line = iteration_line(1, "1000.0", "400.0");
         return line.replace(line.find("size: 128"), 9, "size:  32");
       }());
   check_refused(

@@ -54,13 +54,14 @@ TEST_CASE("a log gives the plan, the padded vocabulary and what was measured") {
 }
 
 TEST_CASE("of a log the last run counts, and of a ramp-up the iterations of the plan's batch") {
-  std::string small_batch = iteration_line("500.0", "300.0");
-  small_batch.replace(small_batch.find("size: 128"), 9, "size:  32");
   std::string first_run = kSmallLogArguments;
   first_run.replace(first_run.find(" 128\n"), 5, " 256\n");  // its global batch
-  std::string log = first_run + iteration_line("3000.0", "300.0") + kSmallLogArguments;
-  for (int i = 0; i < 5; ++i) log += small_batch;
-  for (int i = 0; i < 5; ++i) log += iteration_line("1500.0", "395.0");
+  std::string log = first_run + iteration_line(1, "3000.0", "300.0") + kSmallLogArguments;
+  for (int i = 1; i <= 5; ++i) {
+    log += iteration_line(i, "500.0", "300.0");
+    log.replace(log.rfind("size: 128"), 9, "size:  32");
+  }
+  for (int i = 6; i <= 10; ++i) log += iteration_line(i, "1500.0", "395.0");
   const ImportedPlan plan = imported("train.log", log);
   CHECK(keys_of(plan).at("parallel.global_batch") == "128");
   CHECK(plan.measured.iteration_s.value() == 1.5);
@@ -81,10 +82,10 @@ TEST_CASE("of a log the last run counts, and of a ramp-up the iterations of the 
 }
 
 TEST_CASE("what a log measured as nothing, or as no number, is not counted") {
-  const ImportedPlan plan =
-      imported("train.log", kSmallLogArguments + iteration_line("nan", "400.0") +
-                                iteration_line("0.0", "400.0") + iteration_line("-5.0", "400.0") +
-                                iteration_line("1000.0", "inf") + memory_line(0, "nan"));
+  const ImportedPlan plan = imported(
+      "train.log", kSmallLogArguments + iteration_line(1, "nan", "400.0") +
+                       iteration_line(2, "0.0", "400.0") + iteration_line(3, "-5.0", "400.0") +
+                       iteration_line(4, "1000.0", "inf") + memory_line(0, "nan"));
   CHECK(plan.measured.iteration_s.value() == 1);
   CHECK(plan.measured.iterations == 1);
   CHECK(!plan.measured.tflops_per_gpu);
@@ -92,7 +93,7 @@ TEST_CASE("what a log measured as nothing, or as no number, is not counted") {
 }
 
 TEST_CASE("a log's labels, times and colours are taken away, and others' lines passed over") {
-  const std::string log = kSmallLogArguments + iteration_line("1000.0", "400.0");
+  const std::string log = kSmallLogArguments + iteration_line(1, "1000.0", "400.0");
   const ImportedPlan plain = imported("train.log", log);
   const auto every_line = [&](const std::string& before, const std::string& after) {
     std::string text;
@@ -552,8 +553,8 @@ TEST_CASE("words that Megatron-LM does not know are refused") {
 TEST_CASE("what was measured is a number above 0") {
   const std::string end = "-------------------- end of arguments ---------------------\n";
   const ImportedPlan plan =
-      imported("a.log", end + iteration_line("nan", "-1") + iteration_line("1e999", "0") +
-                            iteration_line("-5", "5"));
+      imported("a.log", end + iteration_line(1, "nan", "-1") + iteration_line(2, "1e999", "0") +
+                            iteration_line(3, "-5", "5"));
   CHECK(!plan.measured.iteration_s);
 }
 

@@ -5,11 +5,11 @@
 
 namespace tandem {
 
-// What Megatron-LM says of an iteration, without its number, and of a rank's memory.
-inline std::string iteration_line(const std::string& ms, const std::string& tflops) {
-  return " [2026-01-01 00:00:00] | consumed samples: 128 | elapsed time per "
-         "iteration (ms): " +
-         ms + " | throughput per GPU (TFLOP/s/GPU): " + tflops + " | global batch size: 128 |\n";
+// Text that Megatron-LM writes of an iteration, and of a rank's memory.
+inline std::string iteration_line(int number, const std::string& ms, const std::string& tflops) {
+  return " [2026-01-01 00:00:00] iteration " + std::to_string(number) +
+         "/ 500 | consumed samples: 128 | elapsed time per iteration (ms): " + ms +
+         " | throughput per GPU (TFLOP/s/GPU): " + tflops + " | global batch size: 128 |\n";
 }
 
 inline std::string memory_line(int rank, const std::string& most) {
@@ -56,9 +56,9 @@ inline const std::string kSmallLogArguments = R"(using world size: 16
 )";
 
 inline const std::string kSmallLog =
-    kSmallLogArguments + iteration_line("9000.0", "50.0") + iteration_line("2000.0", "390.0") +
-    iteration_line("1500.0", "395.0") + iteration_line("1250.0", "400.0") +
-    iteration_line("1200.0", "402.0") + iteration_line("1300.0", "401.0") +
-    memory_line(0, "30720.0") + memory_line(8, "20480.0");
+    kSmallLogArguments + iteration_line(1, "9000.0", "50.0") +
+    iteration_line(2, "2000.0", "390.0") + iteration_line(3, "1500.0", "395.0") +
+    iteration_line(4, "1250.0", "400.0") + iteration_line(5, "1200.0", "402.0") +
+    iteration_line(6, "1300.0", "401.0") + memory_line(0, "30720.0") + memory_line(8, "20480.0");
 
 }  // namespace tandem

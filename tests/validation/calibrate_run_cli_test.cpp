@@ -57,7 +57,7 @@ TEST_CASE("a software can be calibrated again, from another folder, on a log") {
   box.file("job.toml", kJob);
   check_done(box.tandem("calibrate run job.toml --iteration 0.5 --engine ideal -o mine.toml"));
   std::string log;
-  for (int i = 0; i < 20; ++i) log += iteration_line("520.0", "400.0");
+  for (int i = 1; i <= 20; ++i) log += iteration_line(i, "520.0", "400.0");
   box.file("train.log", log);
   std::filesystem::create_directory(box.path("other"));
   const Ran ran = box.tandem(
@@ -66,7 +66,7 @@ TEST_CASE("a software can be calibrated again, from another folder, on a log") {
   CHECK_THAT(ran.out, Contains("measured 0.52 s"));
   // Of two runs the last one counts.
   std::string two = "using world size: 16\n";
-  for (int i = 0; i < 20; ++i) two += iteration_line("900.0", "400.0");
+  for (int i = 1; i <= 20; ++i) two += iteration_line(i, "900.0", "400.0");
   box.file("two.log", two + "using world size: 16\n" + log);
   const Ran last = box.tandem("calibrate run job.toml two.log --engine ideal -o two.toml");
   check_done(last);
@@ -82,10 +82,10 @@ TEST_CASE("calibrate run refuses what it cannot use, in one line, and writes not
   box.file("job.toml", kJob);
   check_done(box.tandem("simulate job.toml --engine ideal --kineto p --set model.seq=3072"));
   std::string log;
-  for (int i = 0; i < 20; ++i) log += iteration_line("520.0", "400.0");
+  for (int i = 1; i <= 20; ++i) log += iteration_line(i, "520.0", "400.0");
   box.file("train.log", log);
   box.file("second.log", log);
-  box.file("short.log", iteration_line("520.0", "400.0"));
+  box.file("short.log", iteration_line(1, "520.0", "400.0"));
   box.file("stages.toml",
            "model.layers = 8\nparallel.pp = 2\nparallel.global_batch = 4\n"
            "costs.forward_s = 0.01\ncosts.backward_s = 0.02\n");
