@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "base/quantile.h"
@@ -98,51 +101,116 @@ std::optional<double>& place_of(Figure what, LineFigures* figures) {
 
 bool has_word(std::string_view line, std::string_view word) { return line.find(word) != line.npos; }
 
+// The label whose numbers of iterations count, by one word: its first number of the run, the last
+// two, and the next one that the log has of it.
+struct Reporter {
+  std::string label;
+  double first = 0, before = 0, last = 0;
+  std::optional<double> next;
+
+  // Returns whether this label never tells of an iteration which another label tells of.
+  bool skips(double step) const { return step > last && (!next || step < *next); }
+};
+
+// Returns whether a label that is new in a run begins the next run with the first of these lines:
+// it tells of iterations that the reporter skips. If the reporter is not heard again, another first
+// number is enough, or lines that have labels from here on, or no longer have them.
+bool replaces(const Reporter& reporter, std::span<const RunLine> lines) {
+  const RunLine& first = lines.front();
+  const std::string& label = first.line.label;
+  if (!reporter.next &&
+      (*first.figures->step != reporter.first || label.empty() != reporter.label.empty()))
+    return true;
+  for (const auto& [line, number, figures] : lines) {
+    if (!figures || !figures->step || figures->step_word != first.figures->step_word) continue;
+    if (line.label == reporter.label) return false;
+    if (line.label == label && reporter.skips(*figures->step)) return true;
+  }
+  return false;
+}
+
 // Tells the lines of one run from those of the next.
 class RunSoFar {
  public:
-  bool measured() const { return measured_; }
+  // Counts lines with a time or, if no line has one, with another rate.
+  int iterations() const { return timed_ > 0 ? timed_ : rated_; }
 
-  // Returns whether the line is the first one of the next run.
-  bool ends_before(const RunLine& line) const {
+  // Returns whether the first of these lines of a log is the first one of the next run.
+  bool ends_before(std::span<const RunLine> lines) const {
+    const RunLine& line = lines.front();
     const std::string& text = line.line.text;
+    const bool measured = iterations() > 0;
     if (has_word(text, kWorldSize) || has_word(text, kArguments))
-      return measured_ || arguments_of_ == line.line.label;
+      return measured || arguments_of_ == line.line.label;
     if (line.figures && line.figures->step) {
-      const auto& last = last_steps_[static_cast<std::size_t>(line.figures->step_word)];
-      return last && last->first == line.line.label && *line.figures->step < last->second;
+      const auto& reporter = reporters_[static_cast<std::size_t>(line.figures->step_word)];
+      if (!reporter) return false;
+      // Nodes without labels of their own write late: one number back is no restart.
+      if (reporter->label == line.line.label) return *line.figures->step < reporter->before;
+      return !heard_.contains({line.figures->step_word, line.line.label}) &&
+             replaces(*reporter, lines);
     }
-    return measured_ && ((has_word(text, ":::MLLOG") &&
-                          (has_word(text, "\"init_start\"") || has_word(text, "\"run_start\""))) ||
-                         mlperf_batch(text));
+    return measured && ((has_word(text, ":::MLLOG") &&
+                         (has_word(text, "\"init_start\"") || has_word(text, "\"run_start\""))) ||
+                        mlperf_batch(text));
   }
 
-  // Leaves nothing but the memory of figures that repeat an iteration: another rank's, or the same
-  // one's of a progress bar.
+  // Takes a line into the run. A line about an iteration that was already counted, as another rank
+  // or a progress bar writes it, keeps its memory only.
   void take(RunLine* line) {
     if (has_word(line->line.text, kArguments)) arguments_of_ = line->line.label;
     std::optional<LineFigures>& figures = line->figures;
-    if (figures && figures->step) {
-      auto& last = last_steps_[static_cast<std::size_t>(figures->step_word)];
-      if (last && (last->first != line->line.label || last->second == *figures->step)) {
-        LineFigures memory;
-        memory.allocated_bytes = figures->allocated_bytes;
-        figures = memory;
-      } else {
-        last = {line->line.label, *figures->step};
-      }
+    if (!figures) return;
+    if (figures->step && !is_new_iteration(line->line.label, *figures)) {
+      LineFigures memory;
+      memory.allocated_bytes = figures->allocated_bytes;
+      figures = memory;
     }
-    measured_ |= figures && figures->has_rate();
+    timed_ += figures->seconds ? 1 : 0;
+    rated_ += figures->has_rate() ? 1 : 0;
   }
 
  private:
   static constexpr std::string_view kWorldSize = "using world size:",
                                     kArguments = "-- arguments --";
-  bool measured_ = false;
+
+  bool is_new_iteration(const std::string& label, const LineFigures& figures) {
+    heard_.insert({figures.step_word, label});
+    const double step = *figures.step;
+    auto& reporter = reporters_[static_cast<std::size_t>(figures.step_word)];
+    if (!reporter) {
+      reporter = Reporter{label, step, step - 1, step, figures.next_step};
+      return true;
+    }
+    const bool is_own = reporter->label == label;
+    const bool is_new = is_own ? step > reporter->last : reporter->skips(step);
+    if (is_new) reporter = Reporter{label, reporter->first, reporter->last, step, {}};
+    if (is_new || is_own) reporter->next = figures.next_step;
+    return is_new;
+  }
+
+  int timed_ = 0, rated_ = 0;
   std::optional<std::string> arguments_of_;  // the label of who wrote them
-  // The rank that tells of iterations by each word, and the last of them.
-  std::array<std::optional<std::pair<std::string, double>>, kIterationWords.size()> last_steps_;
+  std::array<std::optional<Reporter>, kIterationWords.size()> reporters_;
+  std::set<std::pair<int, std::string>> heard_;  // labels that told of iterations, by the word
 };
+
+// Returns a log's lines with what they measure.
+std::vector<RunLine> measured_lines(std::string_view text) {
+  std::vector<RunLine> lines;
+  for (const RawLine& raw : raw_lines(text)) {
+    lines.push_back({.line = log_line(raw.text), .number = raw.number, .figures = {}});
+    lines.back().figures = figures_in(lines.back().line.text);
+  }
+  std::map<std::pair<int, std::string>, std::optional<double>> next_steps;
+  for (std::size_t i = lines.size(); i-- > 0;) {
+    auto& figures = lines[i].figures;
+    if (!figures || !figures->step) continue;
+    auto& next = next_steps[{figures->step_word, lines[i].line.label}];
+    figures->next_step = std::exchange(next, figures->step);
+  }
+  return lines;
+}
 
 }  // namespace
 
@@ -237,29 +305,40 @@ std::vector<std::string> LogRun::left_out(const std::string& path) const {
   if (first > 1)
     parts.push_back(fmt::format("{}:1 to {}: an earlier run in this log", path, first - 1));
   if (last < lines_of_log)
-    parts.push_back(fmt::format("{}:{} to {}: a later run in this log, which measured nothing",
-                                path, last + 1, lines_of_log));
+    parts.push_back(fmt::format(
+        "{}:{} to {}: a later run in this log, which measured {}", path, last + 1, lines_of_log,
+        most_later == 0 ? "nothing" : fmt::format("{} iterations only", most_later)));
   return parts;
 }
 
-LogRun last_run(std::string_view text) {
-  std::optional<LogRun> measured;
+LogRun last_run(std::string_view text, int least_iterations) {
+  std::vector<RunLine> lines = measured_lines(text);
+  std::optional<LogRun> enough, measured;
   LogRun run;
   RunSoFar so_far;
-  for (const RawLine& raw : raw_lines(text)) {
-    RunLine line{.line = log_line(raw.text), .number = raw.number, .figures = {}};
-    line.figures = figures_in(line.line.text);
-    if (so_far.ends_before(line)) {
-      if (so_far.measured()) measured = std::move(run);
-      run = {.lines = {}, .first = raw.number};
+  const auto end_run = [&] {
+    const int iterations = so_far.iterations();
+    if (iterations >= least_iterations)
+      enough = std::move(run);
+    else if (enough)
+      enough->most_later = std::max(enough->most_later, iterations);
+    else if (iterations > 0)
+      measured = std::move(run);
+  };
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const int number = lines[i].number;
+    if (so_far.ends_before(std::span(lines).subspan(i))) {
+      end_run();
+      run = {.lines = {}, .first = number};
       so_far = {};
     }
-    so_far.take(&line);
-    run.lines.push_back(std::move(line));
-    run.last = raw.number;
+    so_far.take(&lines[i]);
+    run.lines.push_back(std::move(lines[i]));
+    run.last = number;
   }
   const int lines_of_log = run.last;
-  if (measured && !so_far.measured()) run = *std::move(measured);
+  end_run();
+  if (enough || measured) run = *std::move(enough ? enough : measured);
   run.lines_of_log = lines_of_log;
   return run;
 }

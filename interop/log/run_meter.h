@@ -17,6 +17,7 @@ struct LineFigures {
   std::optional<double> seconds, tflops, tokens_per_gpu_s, samples_per_s, allocated_bytes;
   std::optional<double> batch, seq;  // the global batch and the sequence that the line states
   std::optional<double> step;        // the number of the iteration
+  std::optional<double> next_step;   // of the next line with this label in the log
   int step_word = 0;                 // counts the words behind which such numbers stand
 
   bool has_rate() const { return seconds || tflops || tokens_per_gpu_s || samples_per_s; }
@@ -63,16 +64,18 @@ struct RunLine {
 struct LogRun {
   std::vector<RunLine> lines;
   int first = 1, last = 0, lines_of_log = 0;  // numbers of lines
+  int most_later = 0;                         // iterations of the longest run behind it
 
   // Says in words which lines of the log are not of this run.
   std::vector<std::string> left_out(const std::string& path) const;
 };
 
-// Returns the last of a log's runs that measured an iteration: a job that is started again appends
-// to its log. A run begins with Megatron-LM's world size or its arguments, with MLPerf's batch,
-// init_start or run_start, or with a number of an iteration below the one before. Where several
-// ranks tell of an iteration, the figures of the first rank count, and everyone's memory.
-LogRun last_run(std::string_view text);
+// Returns the last of a log's runs with so many iterations, or else the last that measured any: a
+// job that is started again appends to its log. A run begins with Megatron-LM's world size or its
+// arguments, with MLPerf's batch, init_start or run_start, where the number of an iteration goes
+// back by more than one, or where another label goes on with the iterations. Where several ranks
+// tell of an iteration, the figures of the first rank count, and everyone's memory.
+LogRun last_run(std::string_view text, int least_iterations = 1);
 
 // Returns whether a text has a line that a RunMeter takes.
 bool has_measurement(std::string_view text);

@@ -356,7 +356,7 @@ const std::string kMegatronStep =
 
 }  // namespace
 
-TEST_CASE("a number of a step below the one before begins another run of a log") {
+TEST_CASE("a number of a step far below the one before begins another run of a log") {
   struct Log {
     std::string line, slow, fast;
     double fast_s;
@@ -381,6 +381,60 @@ TEST_CASE("a number of a step below the one before begins another run of a log")
   const std::string epochs =
       "Training epoch {0}, iteration 1/1 | global_step: {0} | train_step_timing in s: {1} |";
   CHECK(logged(nine_steps(epochs, "4.0")).measured.iterations == 6);
+}
+
+TEST_CASE("a line that comes a step late begins no run of a log, a restart farther back does") {
+  for (const int every : {1, 10}) {  // steps from line to line
+    std::string log;                 // of two nodes that both write [rank0]
+    for (const int i : {1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 5, 6, 7, 7, 8, 9, 8, 8, 9, 10, 10})
+      log += "[rank0]:" + fmt::format(fmt::runtime(kTitanStep), every * i, "4,096") + "\n";
+    const ImportedPlan plan = logged(log);
+    CHECK(plan.measured.iterations == 7);
+    CHECK(plan.left_out.empty());
+  }
+  const std::string run = nine_steps(kTitanStep, "4,096");
+  const ImportedPlan one_back = logged(run + nine_steps(kTitanStep, "4,096", 8));
+  CHECK(one_back.measured.iterations == 13);  // 1 to 16
+  CHECK(one_back.left_out.empty());
+  const ImportedPlan two_back = logged(run + nine_steps(kTitanStep, "4,096", 7));
+  CHECK(two_back.measured.iterations == 6);
+  CHECK(two_back.left_out ==
+        std::vector<std::string>{"train.log:1 to 9: an earlier run in this log"});
+}
+
+TEST_CASE("a restart that writes under another label is another run of a log") {
+  const auto steps = [](const std::string& label, int first, int last) {
+    std::string text;
+    for (int step = first; step <= last; ++step)
+      text += label + fmt::format(fmt::runtime(kTitanStep), step, "4,096") + "\n";
+    return text;
+  };
+  const std::string first = steps("[rank0]:", 1, 19);
+  struct Log {
+    std::string text;
+    int iterations, earlier;  // lines of an earlier run
+  };
+  for (const auto& [text, iterations, earlier] : std::vector<Log>{
+           {first + steps("", 10, 59), 47, 19},
+           {first + steps("", 10, 59) + steps("[rank0]:", 50, 99), 47, 69},
+           {first + steps("", 1, 15), 12, 19},
+           {first + steps("[rank8]:", 10, 15), 3, 19},
+           {first + steps("[rank8]:", 1, 19), 16, 0}}) {  // another rank of the same run
+    INFO(text);
+    const ImportedPlan plan = logged(text);
+    CHECK(plan.measured.iterations == iterations);
+    std::vector<std::string> left_out;
+    if (earlier > 0)
+      left_out.push_back(fmt::format("train.log:1 to {}: an earlier run in this log", earlier));
+    CHECK(plan.left_out == left_out);
+  }
+  // Where a rank falls silent, another one of the same run counts.
+  std::string both;
+  for (int step = 1; step <= 19; ++step)
+    both += steps("[rank0]:", step, step) + steps("[rank1]:", step, step);
+  const ImportedPlan silent = logged(both + steps("[rank1]:", 20, 30));
+  CHECK(silent.measured.iterations == 27);
+  CHECK(silent.left_out.empty());
 }
 
 TEST_CASE("lines of several ranks about one step are one iteration") {
