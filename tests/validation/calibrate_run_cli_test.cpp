@@ -72,6 +72,13 @@ TEST_CASE("a software can be calibrated again, from another folder, on a log") {
   check_done(last);
   CHECK_THAT(last.out, Contains("measured 0.52 s"));
   CHECK_THAT(last.out, Contains("left out: two.log:1 to 21: an earlier run in this log"));
+  // A last run of too few iterations leaves the one before.
+  box.file("short.log", log + "using world size: 16\n" + iteration_line(21, "900.0", "400.0"));
+  const Ran before = box.tandem("calibrate run job.toml short.log --engine ideal -o short.toml");
+  check_done(before);
+  CHECK_THAT(before.out, Contains("measured 0.52 s"));
+  CHECK_THAT(before.out, Contains("left out: short.log:21 to 22: a later run in this log, which "
+                                  "measured 1 iterations only"));
   CHECK_THAT(box.read("other/mine.toml"), Contains("base = \"../mine.toml\""));
   CHECK_THAT(box.read("other/mine.toml"), Contains("an iteration of 0.52 s of job.toml"));
   CHECK(simulated_s(box, "--set costs.software=other/mine.toml") > 0);

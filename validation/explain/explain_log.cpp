@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kLeastIterations = 10;
+constexpr int kLeastIterations = 10 + RunMeter::kWarmup;
 // An iteration is slow if it takes longer than the usual one by this share of it, and by so many
 // times the median absolute deviation.
 constexpr double kSlow = 0.05, kDeviations = 6;
@@ -94,10 +94,32 @@ std::vector<LogIteration> log_iterations(const LogRun& run, const SimulatedItera
   return iterations;
 }
 
+// The iterations that are slow, by what came before them, and the others.
+struct SplitIterations {
+  std::map<SlowKind, std::vector<LogIteration>> slow;
+  std::vector<LogIteration> others;
+};
+
+SplitIterations split_iterations(const std::vector<LogIteration>& all, double usual) {
+  std::vector<double> deviations;
+  for (const LogIteration& each : all) deviations.push_back(std::abs(each.seconds - usual));
+  const double slow = usual + std::max(kSlow * usual, kDeviations * median(std::move(deviations)));
+  SplitIterations split;
+  for (const LogIteration& each : all) {
+    const SlowKind kind = each.checkpoint   ? SlowKind::Checkpoint
+                          : each.evaluation ? SlowKind::Evaluation
+                                            : SlowKind::Other;
+    (each.seconds > slow ? split.slow[kind] : split.others).push_back(each);
+  }
+  return split;
+}
+
 // The iterations of the simulated job after the warm-up, and what of the log is left out. A log may
 // have some of other jobs too, as in a ramp-up of the batch.
 struct CountedIterations {
   std::vector<LogIteration> all;
+  double usual = 0;
+  SplitIterations split;
   std::vector<std::string> left_out;
 };
 
@@ -136,10 +158,27 @@ std::string other_job(const LogIteration& iteration, const SimulatedIteration& s
   return "";
 }
 
+// Returns a note on a clock that may have stopped for the checkpoints and evaluations of a run;
+// nothing: it has none, the clock is another, or it ran on, as iterations behind them are slow.
+std::optional<std::string> stopped_clock(const LogRun& run, const CountedIterations& counted) {
+  const bool has_pauses = std::ranges::any_of(
+      counted.all, [](const LogIteration& each) { return each.checkpoint || each.evaluation; });
+  const bool is_megatron = std::ranges::any_of(run.lines, [](const RunLine& line) {
+    return line.line.text.find(kMegatronTime) != std::string::npos;
+  });
+  if (!has_pauses || !is_megatron || counted.split.slow.contains(SlowKind::Checkpoint) ||
+      counted.split.slow.contains(SlowKind::Evaluation))
+    return std::nullopt;
+  return fmt::format(
+      "Recent releases of Megatron-LM stop the clock of '{}' for checkpoints and evaluations, "
+      "which this log has: what they take is then not in these seconds.",
+      kMegatronTime);
+}
+
 // Refuses a log without an iteration of the simulated job.
 Result<CountedIterations> counted_iterations(const std::string& path, std::string_view text,
                                              const SimulatedIteration& simulated) {
-  const LogRun run = last_run(text);
+  const LogRun run = last_run(text, kLeastIterations);
   RETURN_IF_ERROR(check_arguments(path, run, simulated));
   CountedIterations counted;
   for (const std::string& lines : run.left_out(path))
@@ -158,44 +197,20 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
                           fmt::format("found {}, the job's: a log of another job", found));
   }
   if (counted.all.empty() && another) return *another;
-  if (counted.all.size() < kLeastIterations + RunMeter::kWarmup)
+  if (counted.all.size() < std::size_t{kLeastIterations})
     return Error::at(path, fmt::format("found {} iterations{}, expected at least {}, of which the "
                                        "first {} do not count",
                                        counted.all.size(), of_other_jobs > 0 ? " of this job" : "",
-                                       kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
+                                       kLeastIterations, RunMeter::kWarmup));
   if (of_other_jobs > 0)
     counted.left_out.push_back(fmt::format(
         "{} iterations of the log with another global batch, sequence or world size do not count.",
         of_other_jobs));
   counted.all.erase(counted.all.begin(), counted.all.begin() + RunMeter::kWarmup);
-  const bool has_pauses = std::ranges::any_of(
-      counted.all, [](const LogIteration& each) { return each.checkpoint || each.evaluation; });
-  if (has_pauses && text.find(kMegatronTime) != std::string_view::npos)
-    counted.left_out.push_back(
-        fmt::format("Megatron-LM's '{}' holds neither checkpoints nor evaluations, which this log "
-                    "has: what they take is not in these seconds.",
-                    kMegatronTime));
+  counted.usual = median_seconds(counted.all);
+  counted.split = split_iterations(counted.all, counted.usual);
+  if (const auto note = stopped_clock(run, counted)) counted.left_out.push_back(*note);
   return counted;
-}
-
-// The iterations that are slow, by what came before them, and the others.
-struct SplitIterations {
-  std::map<SlowKind, std::vector<LogIteration>> slow;
-  std::vector<LogIteration> others;
-};
-
-SplitIterations split_iterations(const std::vector<LogIteration>& all, double usual) {
-  std::vector<double> deviations;
-  for (const LogIteration& each : all) deviations.push_back(std::abs(each.seconds - usual));
-  const double slow = usual + std::max(kSlow * usual, kDeviations * median(std::move(deviations)));
-  SplitIterations split;
-  for (const LogIteration& each : all) {
-    const SlowKind kind = each.checkpoint   ? SlowKind::Checkpoint
-                          : each.evaluation ? SlowKind::Evaluation
-                                            : SlowKind::Other;
-    (each.seconds > slow ? split.slow[kind] : split.others).push_back(each);
-  }
-  return split;
 }
 
 // Medians of the first and the last third of the iterations, an iteration where the run begins, and
@@ -228,15 +243,14 @@ std::optional<Drift> drift_of(const std::vector<LogIteration>& iterations, doubl
 Result<UsualIteration> usual_iteration(const std::string& path, std::string_view text,
                                        const SimulatedIteration& simulated) {
   ASSIGN_OR_RETURN(const auto counted, counted_iterations(path, text, simulated));
-  return UsualIteration{median_seconds(counted.all), counted.left_out};
+  return UsualIteration{counted.usual, counted.left_out};
 }
 
 Result<LogExplanation> explain_log(const std::string& path, std::string_view text,
                                    const SimulatedIteration& simulated) {
   ASSIGN_OR_RETURN(const auto counted, counted_iterations(path, text, simulated));
   const std::vector<LogIteration>& all = counted.all;
-  const double usual = median_seconds(all);
-  const SplitIterations split = split_iterations(all, usual);
+  const double usual = counted.usual;
   double sum = 0;
   for (const LogIteration& each : all) sum += each.seconds;
   const auto count = static_cast<double>(all.size());
@@ -250,7 +264,7 @@ Result<LogExplanation> explain_log(const std::string& path, std::string_view tex
     else
       explanation.causes.push_back({std::move(what), s, std::move(evidence), std::move(advice)});
   };
-  for (const auto& [kind, iterations] : split.slow) {
+  for (const auto& [kind, iterations] : counted.split.slow) {
     double excess = 0, most = 0;
     for (const LogIteration& each : iterations) {
       excess += each.seconds - usual;
@@ -260,7 +274,7 @@ Result<LogExplanation> explain_log(const std::string& path, std::string_view tex
     add(words.what, excess / count,
         fmt::format("{}, {:.4g} s at most", lines_text(iterations), most), words.advice);
   }
-  const std::optional<Drift> drift = drift_of(split.others, usual);
+  const std::optional<Drift> drift = drift_of(counted.split.others, usual);
   const double steady = drift ? drift->begin_s : usual;
   if (drift)
     add("iterations drift", drift->longer_s,

@@ -34,9 +34,10 @@ struct LogExplanation {
   std::vector<std::string> left_out;  // as of UsualIteration
 };
 
-// Returns the usual iteration of the log's last run: the median after the warm-up. Lines with
-// tokens or samples a second become seconds where the simulation says how many an iteration has.
-// Error(BadInput): fewer than 10 iterations after the warm-up, or a log of another job.
+// Returns the usual iteration of the log's last run that has enough: the median after the warm-up.
+// Lines with tokens or samples a second become seconds where the simulation says how many an
+// iteration has. Error(BadInput): fewer than 10 iterations after the warm-up in every run, or a log
+// of another job.
 Result<UsualIteration> usual_iteration(const std::string& path, std::string_view text,
                                        const SimulatedIteration& simulated);
 
