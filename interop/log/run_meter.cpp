@@ -110,6 +110,12 @@ struct Reporter {
 
   // Returns whether this label never tells of an iteration which another label tells of.
   bool skips(double step) const { return step > last && (!next || step < *next); }
+
+  // Returns whether this label's next line tells of a restart. Nodes without labels of their own
+  // write late: one number back, or one line farther back between two others, is none.
+  bool goes_back(const LineFigures& line) const {
+    return *line.step < before && (!line.next_step || *line.next_step < last);
+  }
 };
 
 // Returns whether a label that is new in a run begins the next run with the first of these lines:
@@ -145,8 +151,7 @@ class RunSoFar {
     if (line.figures && line.figures->step) {
       const auto& reporter = reporters_[static_cast<std::size_t>(line.figures->step_word)];
       if (!reporter) return false;
-      // Nodes without labels of their own write late: one number back is no restart.
-      if (reporter->label == line.line.label) return *line.figures->step < reporter->before;
+      if (reporter->label == line.line.label) return reporter->goes_back(*line.figures);
       return !heard_.contains({line.figures->step_word, line.line.label}) &&
              replaces(*reporter, lines);
     }

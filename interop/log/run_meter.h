@@ -72,9 +72,9 @@ struct LogRun {
 
 // Returns the last of a log's runs with so many iterations, or else the last that measured any: a
 // job that is started again appends to its log. A run begins with Megatron-LM's world size or its
-// arguments, with MLPerf's batch, init_start or run_start, where the number of an iteration goes
-// back by more than one, or where another label goes on with the iterations. Where several ranks
-// tell of an iteration, the figures of the first rank count, and everyone's memory.
+// arguments, with MLPerf's batch, init_start or run_start, where the numbers of iterations go back
+// by more than one, or where another label goes on with them. Where several ranks tell of an
+// iteration, the figures of the first rank count, and everyone's memory.
 LogRun last_run(std::string_view text, int least_iterations = 1);
 
 // Returns whether a text has a line that a RunMeter takes.

@@ -386,7 +386,7 @@ TEST_CASE("a number of a step far below the one before begins another run of a l
 TEST_CASE("a line that comes a step late begins no run of a log, a restart farther back does") {
   for (const int every : {1, 10}) {  // steps from line to line
     std::string log;                 // of two nodes that both write [rank0]
-    for (const int i : {1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 5, 6, 7, 7, 8, 9, 8, 8, 9, 10, 10})
+    for (const int i : {1, 1, 2, 2, 3, 4, 3, 4, 5, 6, 5, 5, 6, 7, 7, 8, 8, 9, 7, 9, 10, 10})
       log += "[rank0]:" + fmt::format(fmt::runtime(kTitanStep), every * i, "4,096") + "\n";
     const ImportedPlan plan = logged(log);
     CHECK(plan.measured.iterations == 7);
@@ -428,7 +428,7 @@ TEST_CASE("a restart that writes under another label is another run of a log") {
       left_out.push_back(fmt::format("train.log:1 to {}: an earlier run in this log", earlier));
     CHECK(plan.left_out == left_out);
   }
-  // Where a rank falls silent, another one of the same run counts.
+  // Another rank of the same run counts once the first falls silent.
   std::string both;
   for (int step = 1; step <= 19; ++step)
     both += steps("[rank0]:", step, step) + steps("[rank1]:", step, step);
