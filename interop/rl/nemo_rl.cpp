@@ -40,6 +40,7 @@ constexpr std::string_view kNotArguments =
     "enabled checkpoint.* scheduler.* peft.* env_vars* pipeline_dtype force_* converter_type "
     "freeze_* train_iters activation_checkpointing fp8_cfg.* "
     "fused_linear* converter* mtp_* bf16 fp16 params_dtype ";
+constexpr const char* kFusedLoss = "policy.megatron_cfg.use_fused_linear_logprobs";
 
 class NemoRlPlan {
  public:
@@ -62,8 +63,10 @@ class NemoRlPlan {
     // (nemo_rl/models/megatron/setup.py:1029).
     const bool predicts = megatron && mtp > 0;
     if (predicts) note_settings("policy.megatron_cfg.", kMtpNotes, settings_, &plan_);
+    // Read here, so that set_megatron() does not hand it over.
+    const bool is_loss_fused = megatron && settings_->flag(kFusedLoss);
     RETURN_IF_ERROR(megatron ? set_megatron() : set_dtensor());
-    set_loss();
+    set_loss(is_loss_fused);
     set_data();
     RETURN_IF_ERROR(settings_->status());
     note_model("policy.model_name", settings_, &plan_);
@@ -169,10 +172,13 @@ class NemoRlPlan {
 
   // Follows nemo_rl/algorithms/loss/utils.py:341: log-probabilities are computed from the logits,
   // which become fp32, all or a part at a time, whatever loss Megatron-LM is configured to fuse.
-  void set_loss() {
+  // NeMo-RL's own fusion (`is_fused`, utils.py:77) computes them from a part of the hidden states
+  // at a time.
+  void set_loss(bool is_fused) {
     const std::string chunk = "policy.logprob_chunk_size";
     const bool is_chunked = settings_->whole(chunk).has_value();
-    plan_.set("train.cross_entropy", is_chunked ? "chunked" : "unfused", settings_->spelled(chunk));
+    plan_.set("train.cross_entropy", is_fused || is_chunked ? "chunked" : "unfused",
+              settings_->spelled(is_fused ? kFusedLoss : chunk));
   }
 
   void set_data() {

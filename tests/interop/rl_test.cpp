@@ -360,7 +360,8 @@ TEST_CASE("NeMo-RL's activation_checkpointing recomputes whole layers, unless a 
 }
 
 TEST_CASE(
-    "NeMo-RL's megatron_cfg has the model's MTP layers, and no virtual stages or fused loss") {
+    "NeMo-RL's megatron_cfg has the model's MTP layers and its own fused loss, and no virtual "
+    "stages") {
   const auto plan = [](const std::string& lines, const std::string& policy = "") {
     return with_model(
         {{"rl.yaml", "policy:\n  train_global_batch_size: 64\n" + policy +
@@ -384,6 +385,13 @@ TEST_CASE(
   CHECK(keys_of(plan("")).at("train.cross_entropy") == "\"unfused\"");
   CHECK(keys_of(plan("", "  logprob_chunk_size: 1024\n")).at("train.cross_entropy") ==
         "\"chunked\"");
+  const ImportedPlan fused =
+      plan("    use_fused_linear_logprobs: true\n    fused_linear_logprobs_chunk_size: 128\n");
+  CHECK(keys_of(fused).at("train.cross_entropy") == "\"chunked\"");
+  CHECK(where_of(fused, "train.cross_entropy") == "rl.yaml:6");
+  CHECK(fused.not_understood.empty());
+  CHECK(keys_of(plan("    use_fused_linear_logprobs: false\n")).at("train.cross_entropy") ==
+        "\"unfused\"");
 }
 
 TEST_CASE("generation of its own takes GPUs from NeMo-RL's policy, and a preference is a pair") {
