@@ -92,11 +92,12 @@ std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) 
         inputs.ramp_from, all[job].gpus, step));
   const int repair = inputs.failures.repair_gpus;
   const int node_gpus = all.case_of(job).node_gpus();
-  if (working_nodes(all.case_of(job), all[job].nodes, all[job].gpus).idle_a_node < repair)
+  if (repair != node_gpus &&
+      working_nodes(all.case_of(job), all[job].nodes, all[job].gpus).idle_a_node < repair)
     lines.push_back(
-        fmt::format("failures.repair_gpus = {}: a node has not so many idle GPUs to stand in, so a "
-                    "failure takes all its {} GPUs out of work, and no others",
-                    repair, node_gpus));
+        fmt::format("failures.repair_gpus = {}: a repair takes the whole node of {} GPUs: fewer "
+                    "than {} of them are idle",
+                    repair, node_gpus, repair));
   return lines;
 }
 

@@ -363,9 +363,12 @@ TEST_CASE("a repair of a part of a node without idle GPUs takes the node, and th
     check_done(ran);
     return Json::parse(ran.out)["machines"][0]["warnings"].dump();
   };
-  const std::string line = "failures.repair_gpus = 12: a node has not so many idle GPUs";
+  const std::string line =
+      "failures.repair_gpus = 12: a repair takes the whole node of 72 GPUs: fewer than 12 of them "
+      "are idle";
   CHECK(has(warnings("--set failures.repair_gpus=12"), line));  // of 72 GPUs 8 are idle
   CHECK(!has(warnings("--set failures.repair_gpus=8"), "failures.repair_gpus"));
+  CHECK(!has(warnings("--set failures.repair_gpus=72"), "failures.repair_gpus"));  // the node
   CHECK(!has(warnings(""), "failures.repair_gpus"));
 }
 
