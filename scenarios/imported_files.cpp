@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/xml.h"
+#include "interop/document/fields.h"
 #include "interop/import.h"
 
 namespace tandem {
@@ -124,6 +125,19 @@ class Notes {
   const Settings &own_, &imported_;
   std::vector<std::string> lines_;
 };
+
+// Returns the keys of [model] that the run itself sets. Error: layers that no reader can divide by.
+Result<std::map<std::string, KeyValue>> model_keys_of(const Settings& own) {
+  std::map<std::string, KeyValue> keys;
+  for (const auto& [key, setting] : own) {
+    if (!is_model_key(key) || key == kModelFrom) continue;
+    const auto whole = whole_number(setting.value);  // 64.0 is an integer, too
+    if (key == "model.layers" && (!whole || *whole < 1 || *whole > kMostWhole))
+      return setting.error(key, fmt::format("an integer from 1 to {}", kMostWhole));
+    keys[key] = whole ? KeyValue(*whole) : setting.value;
+  }
+  return keys;
+}
 
 // Checks that the run itself sets each key for which two files state different values.
 Status check_agreed(const ImportedPlan& plan, const std::string& where, const Settings& own) {
@@ -258,12 +272,7 @@ Status ImportedFiles::complete(RunSettings* run) {
       return std::ranges::find(model_files.paths, path) == model_files.paths.end();
     });
     plan_files.paths = std::move(paths);
-    ModelKeys own_model;
-    for (const auto& [key, setting] : own) {
-      if (!is_model_key(key) || key == kModelFrom) continue;
-      const auto whole = whole_number(setting.value);  // 64.0 is an integer, too
-      own_model[key] = whole ? KeyValue(*whole) : setting.value;
-    }
+    ASSIGN_OR_RETURN(const ModelKeys own_model, model_keys_of(own));
     ASSIGN_OR_RETURN(plan, read(plan_files, gpus_of(own), own_model));
     for (const auto& [key, setting] : plan->settings) {
       // If both give the same value, its place stays in the model's files.

@@ -186,8 +186,14 @@ OVERRIDES=(
   CHECK(stages.job.plan.vpp == 4);  // 8 layers on 2 ranks, 1 a stage
   CHECK(!some_begins(stages.notes, "parallel.from: assumed: parallel.vpp"));
   CHECK(files.one(titan, {"model.layers=4.0"}).job.plan.vpp == 2);
-  CHECK(files.refusal(titan, {"model.layers=0"})
-            .starts_with("small.toml:8: [model]: found model.layers = 0, expected an integer"));
+  for (const std::string none : {"0", "2.5", "true"})
+    CHECK(files.refusal(titan, {"model.layers=" + none})
+              .starts_with("--set: found model.layers = " + none + ", expected an integer from 1"));
+  std::string without = titan;
+  const std::size_t layers = without.find("\nlayers = 8\n");
+  REQUIRE(layers != std::string::npos);
+  without.replace(layers, 12, "\nlayers = 0\n");
+  CHECK(files.refusal(without).starts_with("small.toml:2: found model.layers = 0, expected an"));
 
   files.add("experts.sh",
             "python pretrain_gpt.py --bf16 --tensor-model-parallel-size 2 --sequence-parallel "
