@@ -139,6 +139,27 @@ Result<std::map<std::string, KeyValue>> model_keys_of(const Settings& own) {
   return keys;
 }
 
+// Removes the layers of each stage from the files' keys if the run sets other stages, which then
+// have an even share, and notes that.
+void remove_stage_layers(const Settings& own, Settings* imported, std::vector<std::string>* notes) {
+  constexpr const char* kStageLayers = "parallel.layers_per_stage";
+  const auto layers = imported->find(kStageLayers);
+  if (layers == imported->end() || own.contains(kStageLayers)) return;
+  const auto differs = [&](const char* key) {
+    const auto set = own.find(key);
+    const auto given = imported->find(key);
+    return set != own.end() &&
+           whole_number(set->second.value) !=
+               (given == imported->end() ? 1 : whole_number(given->second.value));
+  };
+  if (!own.contains("parallel.layout") && !differs("parallel.pp") && !differs("parallel.vpp"))
+    return;
+  notes->push_back(note_text(
+      kPlanFrom, "not expressed",
+      fmt::format("{} = {}: the scenario sets other stages", kStageLayers, layers->second.text())));
+  imported->erase(layers);
+}
+
 // Checks that the run itself sets each key for which two files state different values.
 Status check_agreed(const ImportedPlan& plan, const std::string& where, const Settings& own) {
   for (const KeyConflict& conflict : plan.conflicts) {
@@ -286,6 +307,7 @@ Status ImportedFiles::complete(RunSettings* run) {
   if (plan != nullptr) RETURN_IF_ERROR(check_complete(plan->plan, plan_files.where, own, imported));
   // A model.pattern of the run itself says how many layers there are.
   if (own.contains("model.pattern")) imported.erase("model.layers");
+  remove_stage_layers(own, &imported, &run->notes);
 
   if (model != nullptr) {
     Notes notes(model_files.key, is_model_key, own, imported);

@@ -207,6 +207,37 @@ OVERRIDES=(
   CHECK(experts.overlap_of(TensorGemm::Fc2Fprop).method == TensorMethod::Off);
 }
 
+TEST_CASE("a scenario that sets other stages than its plan's files has layers of its own on them") {
+  const Files files;
+  files.add("tt.toml",
+            "[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = \"1F1B\"\n"
+            "data_parallel_shard_degree = 2\n[training]\nlocal_batch_size = 8\nseq_len = 512\n"
+            "[activation_checkpoint]\nmode = \"none\"\n[compile]\nenable = true\n");
+  const std::string titan = kSmallModel + "[parallel]\nfrom = \"tt.toml\"\n" + kOnNode;
+  // Embedding and head count as a layer each: 10 on 4 stages.
+  const std::vector<int> cut = {2, 3, 2, 1};
+  const Scenario same = files.one(titan);
+  CHECK(same.job.plan.layers_per_stage == cut);
+  CHECK(same.notes.empty());
+  CHECK(files.one(titan, {"parallel.pp=4"}).job.plan.layers_per_stage == cut);
+  const std::string note =
+      "parallel.from: not expressed: parallel.layers_per_stage = [2, 3, 2, 1]: the scenario sets "
+      "other stages";
+  for (const Names& set :
+       {Names{"parallel.pp=2"}, Names{"parallel.vpp=2", "schedule.order=interleaved"},
+        Names{"parallel.layout=\"Et*2|t*2|t*2|t*2L\""}}) {
+    const Scenario other = files.one(titan, set);
+    CHECK(other.job.plan.layers_per_stage != cut);
+    CHECK(other.notes == Names{note});
+  }
+  const auto runs = files.all(titan + "[matrix]\nparallel.pp = [1, 2, 4]\n");
+  REQUIRE(runs.size() == 3);
+  CHECK(runs[1].job.plan.pp == 2);
+  CHECK(runs[2].job.plan.layers_per_stage == cut);
+  const Scenario own = files.one(titan, {"parallel.pp=2", "parallel.layers_per_stage=[5, 3]"});
+  CHECK(own.notes.empty());
+}
+
 TEST_CASE("the cluster of a file counts where the scenario names none") {
   const Files files;
   const std::string name = "config_DGXH100_2x8x16xtp4pp2cp1.sh";
