@@ -67,7 +67,8 @@ void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNod
   const bool is_dense = context.before.states_model() && !has_experts;
   const DocumentNode* float8 = table_at(document, "quantize.linear.float8");
   if (float8 == nullptr) float8 = table_at(document, "float8");  // until mid-2025
-  bool linear = false, experts = false;
+  bool linear = false;
+  std::string expert_recipe;  // empty: experts stay in 16 bits
   for (const std::string& name : converters) {
     const bool is_float8 = name.find("float8") != std::string::npos;
     const bool is_grouped = name.find("grouped") != std::string::npos;
@@ -85,21 +86,28 @@ void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNod
       continue;
     }
     plan->set("train.precision", "fp8", "model.converters");
-    if (!is_float8) {
-      plan->set("train.fp8_recipe", "mxfp8", "model.converters");
-    } else if (!is_grouped) {
+    if (!is_grouped && is_float8)
       set_linear_recipe(table, plan);
-    } else if (!linear) {
-      plan->set("train.fp8_recipe", "rowwise", "torchao's grouped products");
-    }
+    else if (!is_grouped)
+      plan->set("train.fp8_recipe", "mxfp8", "model.converters");
     linear |= !is_grouped;
-    experts |= names_experts;
+    if (names_experts) expert_recipe = is_float8 ? "rowwise" : "mxfp8";
     for (const std::string& layer : field_words(table, "filter_fqns")) {
       if (!matches_word(layer, "output lm_head *router* gate"))
         plan->not_expressed.push_back(
             fmt::format("filter_fqns: {}: these layers are in fp8, too", layer));
     }
   }
+  const bool experts = !expert_recipe.empty();
+  if (experts && !linear)
+    plan->set("train.fp8_recipe", expert_recipe,
+              expert_recipe == "mxfp8" ? "model.converters" : "torchao's grouped products");
+  if (const std::string recipe = plan->text_of("train.fp8_recipe");
+      experts && !is_dense && recipe != expert_recipe)
+    plan->not_expressed.push_back(
+        fmt::format("model.converters: experts have the recipe {}; here all layers have {}, that "
+                    "of linear layers",
+                    expert_recipe, recipe));
   if (linear != experts && (experts ? !is_dense : has_experts))
     plan->not_expressed.push_back(
         fmt::format("model.converters: {} stay in 16 bits; here all is in fp8",

@@ -171,6 +171,14 @@ TEST_CASE("torchtitan's converters have a part of the model in fp8, which is sai
   const ImportedPlan both = titan(moe, linear + ", " + grouped, fqns);
   CHECK_FALSE(mentions(both.not_expressed, stay));
   CHECK_FALSE(mentions(both.not_expressed, nothing));
+  // In any order all layers have the recipe of linear layers.
+  for (const ImportedPlan& mixed : {both, titan(moe, grouped + ", " + linear, fqns)}) {
+    CHECK(keys_of(mixed).at("train.fp8_recipe") == "\"current\"");
+    CHECK(mentions(mixed.not_expressed,
+                   "experts have the recipe mxfp8; here all layers have current"));
+  }
+  CHECK_FALSE(mentions(titan(moe, "\"quantize.linear.mx\", " + grouped, fqns).not_expressed,
+                       "have the recipe"));
   for (const ImportedPlan& none : {titan(kLlama, grouped, fqns), titan(moe, grouped)}) {
     CHECK(keys_of(none).count("train.precision") == 0);
     CHECK(mentions(none.not_expressed, nothing));
