@@ -54,13 +54,15 @@ constexpr OldField kOldFields[] = {
     {"float8", "enable_float8_linear", "false", "model.converters = [\"float8\"]"}};
 
 // A field that a scenario has no key for, its value that changes nothing, and what is simulated.
+// `switch_field`: of the section; unless it is true, torchtitan does not read the field.
 struct TitanNote {
-  std::string_view section, field, usual, taken_as;
+  std::string_view section, field, usual, taken_as, switch_field = {};
 };
 constexpr TitanNote kTitanNotes[] = {
     {"optimizer", "early_step_in_backward", "false", "the optimizer runs behind the backward"},
     {"fault_tolerance", "enable", "false", "replicas are those of the data-parallel degrees"},
-    {"fault_tolerance", "sync_steps", "1", "replicas reduce gradients in every step"}};
+    {"fault_tolerance", "semi_sync_method", "null", "replicas reduce gradients in every step",
+     "enable"}};
 
 // Checks that no field stands where only old releases have it, which this reader passes over.
 Status check_old_fields(const DocumentNode& document, const std::string& path) {
@@ -372,7 +374,9 @@ class TitanPlan {
     for (const TitanNote& row : kTitanNotes) {
       const DocumentNode* section = document_.find(row.section);
       const DocumentNode* value = section == nullptr ? nullptr : section->find(row.field);
-      if (value != nullptr && value->text() != row.usual)
+      if (value == nullptr || value->text() == row.usual) continue;
+      const DocumentNode* on = section->find(row.switch_field);
+      if (row.switch_field.empty() || (on != nullptr && on->text() == "true"))
         plan_->not_expressed.push_back(fmt::format("{}:{}: {}.{} = {}: {}", context_.path,
                                                    value->line, row.section, row.field,
                                                    value->text(), row.taken_as));

@@ -201,8 +201,13 @@ TEST_CASE("torchtitan's steps of another kind, and a model that is not compiled,
                  "compile.components without model: a compiled model is simulated"));
   CHECK_FALSE(mentions(titan("[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n"),
                        "a compiled model is simulated"));
-  CHECK(mentions(titan("[fault_tolerance]\nenable = true\nsync_steps = 8\n"),
-                 "a.toml:5: fault_tolerance.sync_steps = 8: replicas reduce gradients in every"));
+  const std::string sync = "semi_sync_method = \"diloco\"\n";
+  const std::string reduces =
+      "fault_tolerance.semi_sync_method = diloco: replicas reduce gradients";
+  CHECK(mentions(titan("[fault_tolerance]\nenable = true\n" + sync), "a.toml:5: " + reduces));
+  CHECK_FALSE(mentions(titan("[fault_tolerance]\nenable = false\n" + sync), reduces));
+  CHECK_FALSE(mentions(titan("[fault_tolerance]\n" + sync), reduces));
+  CHECK_FALSE(mentions(titan("[fault_tolerance]\nenable = true\nsync_steps = 8\n"), "sync_steps"));
   CHECK(mentions(titan("[optimizer]\nearly_step_in_backward = true\n"),
                  "a.toml:4: optimizer.early_step_in_backward = true: the optimizer runs behind"));
   CHECK_FALSE(
