@@ -42,7 +42,8 @@ constexpr NotExpressedZero kNotExpressedZero[] = {
     {"stage3_param_persistence_threshold", "every parameter is cut"},
     {"zeropp_loco_param", "gradients are reduced as they are"}};
 
-// Sections of which some fields are read here, and others (`quiet`) change neither time nor memory.
+// Sections of which some fields are read here, and others (`quiet`: by name, or name=value) change
+// neither time nor memory.
 struct InnerSection {
   std::string_view name, read, quiet;
 };
@@ -53,7 +54,8 @@ constexpr InnerSection kInnerSections[] = {
     {"torch_autocast", "enabled dtype", "lower_precision_safe_modules"},
     {"data_types", "grad_accum_dtype", ""},
     {"tensor_parallel", "autotp_size tp_size",
-     "dtype preset_model partition_config injection_policy_tuple keep_module_on_host"},
+     "dtype preset_model partition_config injection_policy_tuple keep_module_on_host "
+     "tp_grain_size=1"},
     {"expert_parallel", "enabled autoep_size",
      "preset_model *_pattern *_attr expert_w* validate_* route* score_* top_k load_balance_coeff "
      "has_shared_experts num_*_groups expert_activation use_grouped_mm comm_*_*"},
@@ -61,6 +63,11 @@ constexpr InnerSection kInnerSections[] = {
 constexpr InnerSection kOffloadOptimizer = {
     "offload_optimizer", "device ratio",
     "nvme_path buffer_* pin_memory pipeline_* fast_init convert_grad_on_cpu cpuadam_cores_perc"};
+
+bool is_false(const DocumentNode* value) {
+  const auto* flag = value == nullptr ? nullptr : std::get_if<bool>(&value->value);
+  return flag != nullptr && !*flag;
+}
 
 // Returns whether a field of zero_optimization is off by its value (false, a size of 0 or 1, no
 // device) or has no effect in this stage.
@@ -128,7 +135,12 @@ class DeepSpeedPlan {
           "activation_checkpointing: how layers are recomputed, not which: train.recompute says");
     note_optimizer();
     for (const InnerSection& row : kInnerSections) {
-      if (const DocumentNode* node = section(row.name)) list_unread(*node, row);
+      const DocumentNode* node = top_.node({row.name});
+      if (node == nullptr) continue;
+      if (node->map() != nullptr)
+        list_unread(*node, row);
+      else
+        list_if_on(std::string(row.name), *node);
     }
     list_unread(top_, kQuietDeepSpeed);
     return top_.status();
@@ -167,23 +179,23 @@ class DeepSpeedPlan {
   // Lists the fields of a section that nothing here reads and that are on. Those of a section that
   // is switched off, by `enabled` or its device, have no effect.
   void list_unread(const DocumentNode& node, const InnerSection& row) {
-    const auto is_false = [](const DocumentNode* value) {
-      const auto* flag = value == nullptr ? nullptr : std::get_if<bool>(&value->value);
-      return flag != nullptr && !*flag;
-    };
     const DocumentNode* device = node.find("device");
     const bool is_off = is_false(node.find("enabled")) || (device && device->text() == "none");
     for (const DocumentField& field : *node.map()) {
       if (matches_word(field.key, row.read)) continue;
-      if (is_off || field.value.is_null() || is_false(&field.value) ||
-          whole_number(field.value) == 0 || matches_word(field.key, row.quiet)) {
+      if (is_off || matches_word(field.key, row.quiet) ||
+          matches_word(field.key + '=' + field.value.text(), row.quiet))
         ++plan_->without_effect;
-      } else {
-        plan_->not_understood.push_back(fmt::format("{}:{}: {}.{} = {}", context_.path,
-                                                    field.value.line, row.name, field.key,
-                                                    field.value.text()));
-      }
+      else
+        list_if_on(fmt::format("{}.{}", row.name, field.key), field.value);
     }
+  }
+  void list_if_on(const std::string& name, const DocumentNode& value) {
+    if (value.is_null() || is_false(&value) || whole_number(value) == 0)
+      ++plan_->without_effect;
+    else
+      plan_->not_understood.push_back(
+          fmt::format("{}:{}: {} = {}", context_.path, value.line, name, value.text()));
   }
   // Returns a field that is a map; null: it is not there.
   const DocumentNode* section(std::string_view name) {
