@@ -57,6 +57,19 @@ void set_linear_recipe(const DocumentNode* table, ImportedPlan* plan) {
     plan->set("train.fp8_param_gather", true, "enable_fsdp_float8_all_gather");
 }
 
+// Sets the recipe of experts if linear layers stay in 16 bits. Else all layers have that of linear
+// ones, and another one of experts is noted.
+void set_expert_recipe(const std::string& recipe, bool linear, ImportedPlan* plan) {
+  if (!linear)
+    plan->set("train.fp8_recipe", recipe,
+              recipe == "mxfp8" ? "model.converters" : "torchao's grouped products");
+  if (const std::string all = plan->text_of("train.fp8_recipe"); all != recipe)
+    plan->not_expressed.push_back(
+        fmt::format("model.converters: experts have the recipe {}; here all layers have {}, that "
+                    "of linear layers",
+                    recipe, all));
+}
+
 }  // namespace
 
 void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNode& document,
@@ -99,15 +112,7 @@ void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNod
     }
   }
   const bool experts = !expert_recipe.empty();
-  if (experts && !linear)
-    plan->set("train.fp8_recipe", expert_recipe,
-              expert_recipe == "mxfp8" ? "model.converters" : "torchao's grouped products");
-  if (const std::string recipe = plan->text_of("train.fp8_recipe");
-      experts && !is_dense && recipe != expert_recipe)
-    plan->not_expressed.push_back(
-        fmt::format("model.converters: experts have the recipe {}; here all layers have {}, that "
-                    "of linear layers",
-                    expert_recipe, recipe));
+  if (experts && !is_dense) set_expert_recipe(expert_recipe, linear, plan);
   if (linear != experts && (experts ? !is_dense : has_experts))
     plan->not_expressed.push_back(
         fmt::format("model.converters: {} stay in 16 bits; here all is in fp8",

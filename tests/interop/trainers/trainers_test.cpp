@@ -285,19 +285,19 @@ TEST_CASE("fields of DeepSpeed's sections that nothing reads are listed, if they
   "offload_optimizer": {"device": "cpu", "super_offload": true, "pin_memory": true}},
 "tensor_parallel": {"autotp_size": 4, "tp_overlap_comm": true, "preset_model": "llama"},
 "compile": {"deepcompile": true, "debug_log": true}})"}});
-  using Lines = std::vector<std::string>;
-  CHECK(plan.not_understood == Lines{"ds.json:5: offload_optimizer.super_offload = true",
-                                     "ds.json:2: bf16.bf16_master_weights_and_grads = true",
-                                     "ds.json:6: tensor_parallel.tp_overlap_comm = true",
-                                     "ds.json:7: compile.deepcompile = true"});
+  using Listed = std::vector<std::string>;
+  CHECK(plan.not_understood == Listed{"ds.json:5: offload_optimizer.super_offload = true",
+                                      "ds.json:2: bf16.bf16_master_weights_and_grads = true",
+                                      "ds.json:6: tensor_parallel.tp_overlap_comm = true",
+                                      "ds.json:7: compile.deepcompile = true"});
   const auto not_understood = [](const std::string& fields) {
     return after_llama({{"ds.json", "{\"train_batch_size\": 64,\n" + fields + "}"}}).not_understood;
   };
   CHECK(not_understood(R"("compile": false)").empty());
-  CHECK(not_understood(R"("compile": true)") == Lines{"ds.json:2: compile = true"});
+  CHECK(not_understood(R"("compile": true)") == Listed{"ds.json:2: compile = true"});
   CHECK(not_understood(R"("tensor_parallel": {"autotp_size": 4, "tp_grain_size": 1})").empty());
   CHECK(not_understood(R"("tensor_parallel": {"autotp_size": 4, "tp_grain_size": 64})") ==
-        Lines{"ds.json:2: tensor_parallel.tp_grain_size = 64"});
+        Listed{"ds.json:2: tensor_parallel.tp_grain_size = 64"});
   CHECK(after_llama({{"ds.json", R"({"train_batch_size": 64, "compile": {"deepcompile": false},
 "zero_optimization": {"stage": 1, "offload_optimizer": {"device": "none", "super_offload": true}}
 })"}}).not_understood.empty());
