@@ -130,10 +130,7 @@ Result<DocumentNode> parse_json(const std::string& text, const std::string& path
   DocumentNode root{{}, 1};
   NodeBuilder builder(&root, &line);
   const CountingIterator first(strict.data(), &line), last(strict.data() + strict.size(), &line);
-  if (Json::sax_parse(first, last, &builder)) {
-    RETURN_IF_ERROR(check_unique(root, path));
-    return root;
-  }
+  if (Json::sax_parse(first, last, &builder)) return root;
   // Keeps the end of "[json.exception.parse_error.101] parse error at line 3, column 5: syntax
   // error ...".
   const std::size_t column = builder.why.rfind("column ");

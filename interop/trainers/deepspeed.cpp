@@ -180,7 +180,8 @@ class DeepSpeedPlan {
   // is switched off, by `enabled` or its device, have no effect.
   void list_unread(const DocumentNode& node, const InnerSection& row) {
     const DocumentNode* device = node.find("device");
-    const bool is_off = is_false(node.find("enabled")) || (device && device->text() == "none");
+    const bool is_off =
+        is_false(node.find("enabled")) || (device && matches_any(device->text(), {"none"}));
     for (const DocumentField& field : *node.map()) {
       if (matches_word(field.key, row.read)) continue;
       if (is_off || matches_word(field.key, row.quiet) ||
@@ -422,6 +423,7 @@ bool is_deepspeed(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context) {
+  RETURN_IF_ERROR(check_unique(document, context.path));  // as DeepSpeed does
   std::vector<AutoField> autos;
   const DocumentNode stated = without_autos(document, "", &autos);
   ImportedPlan plan;

@@ -502,7 +502,9 @@ TEST_CASE("gradients that Megatron-LM reduces beside others, flag or not, are sa
 }
 
 TEST_CASE("Megatron-Bridge is told the buckets of Megatron-LM, as its own are larger") {
-  PlanSettings plan = {{"overlap.grad_reduce", "true"}, {"train.zero", "1"}, {"cluster.gpus", "8"}};
+  PlanSettings plan = {{"overlap.grad_reduce", "true"}, {"train.zero", "1"},
+                       {"cluster.gpus", "8"},           {"parallel.tp", "1"},
+                       {"parallel.micro_batch", "1"},   {"parallel.global_batch", "64"}};
   CHECK(has(emitted("nemo", plan), "  bucket_size: 40000000\n"));
   CHECK_FALSE(has(emitted("megatron", plan), "bucket-size"));
   plan["cluster.gpus"] = "64";

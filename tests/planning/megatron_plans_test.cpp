@@ -125,7 +125,7 @@ TEST_CASE("Megatron-LM's scope of CUDA graphs is of parts that the model has") {
   CHECK(has(why(dense, "attn, moe_router"), rule));
   CHECK(has(why(dense, "attn, head"), rule));
   const Names mixed = {"model.pattern=(dense + sparse)*4", "model.kinds.sparse.experts=4",
-                       "model.kinds.sparse.top_k=2"};
+                       "model.kinds.sparse.top_k=2", "train.sequence_parallel=true"};
   CHECK(why(dense, "attn, mlp", mixed).empty());
 }
 

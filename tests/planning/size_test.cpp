@@ -338,7 +338,7 @@ TEST_CASE("a batch of the ramp below what the plan runs takes as long, for fewer
             "size.ramp_from = 8: the plan of 16 GPUs runs multiples of 32 alone"));
 }
 
-TEST_CASE("days are drawn from the seeds of variability.runs; one seed alone is said") {
+TEST_CASE("days are drawn from the seeds of variability.runs, and one seed alone is said") {
   const Sandbox sandbox;
   // Of the seeds 1 to 8 the third and the fifth slow the first node.
   const std::string slow =
