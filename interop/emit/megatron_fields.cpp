@@ -46,6 +46,7 @@ class FieldWriter {
  public:
   FieldWriter(PlanKeys* keys, MegatronReader reader)
       : keys_(keys),
+        reader_(reader),
         bridge_(reader == MegatronReader::Bridge),
         chatlearn_(reader == MegatronReader::ChatLearn) {}
 
@@ -59,7 +60,7 @@ class FieldWriter {
     }
     write_sequence();
     write_stages();
-    write_precision();
+    add_number_formats(keys_, reader_, &fields_);
     write_attention();
     write_gathered();
     write_optimizer();
@@ -98,9 +99,11 @@ class FieldWriter {
     const long long expert_tp = keys_->whole("parallel.expert_tp", 0);
     if (expert_tp > 0 && expert_tp != tp_)
       add("expert_tensor_parallel_size", fmt::format("{}", expert_tp));
-    const bool is_hybrid = keys_->is_hybrid();
-    if (!is_hybrid) write_layout();
-    if (is_hybrid && pp_ * vpp_ > 1) write_segments();
+    if (!keys_->is_hybrid()) {
+      write_layout();
+    } else if (pp_ * vpp_ > 1) {
+      write_segments();
+    }
     write_order();
   }
 
@@ -172,37 +175,6 @@ class FieldWriter {
       for (int i = 0; i < stage; ++i) pattern += letters[next++];
     }
     add("hybrid_layer_pattern", pattern);
-  }
-
-  void write_precision() {
-    const bool is_fp16 = precision_ == "fp16";
-    if (precision_ != "fp32") add(is_fp16 ? "fp16" : "bf16", "True");
-    if (precision_ == "fp32" && bridge_)
-      keys_->leave("train.precision", "Megatron-Bridge trains in bf16 or fp16");
-    if (precision_ == "nvfp4") add("fp4", "e2m1");
-    if (precision_ == "fp8") write_fp8();
-    const std::string gradients = keys_->text("train.gradient_dtype", is_fp16 ? "fp16" : "fp32");
-    if (bridge_) add("grad_reduce_in_fp32", word(gradients == "fp32"));
-    if (!bridge_ && gradients == "bf16") add("grad_reduce_in_bf16", "True");
-    if (!bridge_ && gradients == "fp32" && is_fp16)
-      add("accumulate_allreduce_grads_in_fp32", "True");
-    if (gradients == "fp16" && !is_fp16)
-      keys_->leave("train.gradient_dtype", "gradients are fp32 or bf16");
-  }
-
-  // Writes how scales are found. Megatron-LM's default is delayed, Megatron-Bridge's is tensorwise.
-  void write_fp8() {
-    add("fp8", "hybrid");
-    const bool is_rowwise = recipe_ == "rowwise";
-    if (is_rowwise) keys_->leave("train.fp8_recipe", "Transformer Engine has no rowwise scales");
-    if (!is_rowwise && (recipe_ != "delayed" || bridge_))
-      add("fp8_recipe", recipe_ == "current" ? "tensorwise" : recipe_);
-    const std::string amax = keys_->text("train.amax_reduction", "all");
-    const bool has_field = amax == "tensor" && bridge_;
-    if (has_field) add("tp_only_amax_red", "True");
-    if (!has_field && amax != "all")
-      keys_->leave("train.amax_reduction",
-                   "no flag of Megatron-LM; Megatron-Bridge has one for tensor");
   }
 
   void write_optimizer() {
@@ -477,6 +449,7 @@ class FieldWriter {
   }
 
   PlanKeys* keys_;
+  MegatronReader reader_;
   bool bridge_, chatlearn_;
   // Values of keys that several functions need.
   long long tp_ = keys_->whole("parallel.tp", 1), cp_ = keys_->whole("parallel.cp", 1);

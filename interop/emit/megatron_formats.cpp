@@ -1,0 +1,61 @@
+// Writes a plan's number formats as Megatron-LM's fields: those of weights and gradients, and how
+// FP8's scales are found. Declared in interop/emit/plan_keys.h.
+#include "interop/emit/plan_keys.h"
+
+namespace tandem {
+namespace {
+
+std::string_view true_or_false(bool flag) { return flag ? "True" : "False"; }
+
+// Writes how scales are found. Megatron-LM's default is delayed, Megatron-Bridge's is tensorwise.
+void add_scales(PlanKeys* keys, bool bridge, std::vector<MegatronField>* fields) {
+  const std::string recipe = keys->text("train.fp8_recipe", "delayed");
+  if (recipe == "rowwise") {
+    keys->leave("train.fp8_recipe", "Transformer Engine has no rowwise scales");
+  } else if (recipe != "delayed" || bridge) {
+    fields->emplace_back("fp8_recipe", recipe == "current" ? "tensorwise" : recipe);
+  }
+  const std::string amax = keys->text("train.amax_reduction", "all");
+  if (amax == "tensor" && bridge) {
+    fields->emplace_back("tp_only_amax_red", "True");
+  } else if (amax != "all") {
+    keys->leave("train.amax_reduction",
+                "no flag of Megatron-LM; Megatron-Bridge has one for tensor");
+  }
+}
+
+// Writes the format in which gradients are kept and reduced.
+void add_gradients(PlanKeys* keys, bool bridge, bool is_fp16, std::vector<MegatronField>* fields) {
+  const std::string gradients = keys->text("train.gradient_dtype", is_fp16 ? "fp16" : "fp32");
+  if (bridge) {
+    fields->emplace_back("grad_reduce_in_fp32", true_or_false(gradients == "fp32"));
+  } else if (gradients == "bf16") {
+    fields->emplace_back("grad_reduce_in_bf16", "True");
+  } else if (gradients == "fp32" && is_fp16) {
+    fields->emplace_back("accumulate_allreduce_grads_in_fp32", "True");
+  }
+  if (gradients == "fp16" && !is_fp16)
+    keys->leave("train.gradient_dtype", "gradients are fp32 or bf16");
+}
+
+}  // namespace
+
+void add_number_formats(PlanKeys* keys, MegatronReader reader, std::vector<MegatronField>* fields) {
+  const bool bridge = reader == MegatronReader::Bridge;
+  const std::string precision = keys->text("train.precision", "bf16");
+  const bool is_fp16 = precision == "fp16";
+  if (precision != "fp32") {
+    fields->emplace_back(is_fp16 ? "fp16" : "bf16", "True");
+  } else if (bridge) {
+    keys->leave("train.precision", "Megatron-Bridge trains in bf16 or fp16");
+  }
+  if (precision == "nvfp4") {
+    fields->emplace_back("fp4", "e2m1");
+  } else if (precision == "fp8") {
+    fields->emplace_back("fp8", "hybrid");
+    add_scales(keys, bridge, fields);
+  }
+  add_gradients(keys, bridge, is_fp16, fields);
+}
+
+}  // namespace tandem
