@@ -73,7 +73,7 @@ constexpr BridgeSection kBridgeFields[] = {
     {"ddp",
      "use_distributed_optimizer use_megatron_fsdp data_parallel_sharding_strategy "
      "num_distributed_optimizer_instances overlap_grad_reduce overlap_param_gather "
-     "align_param_gather bucket_size"},
+     "align_param_gather bucket_size megatron_fsdp_main_grads_dtype megatron_fsdp_grad_comm_dtype"},
     {"checkpoint", "ckpt_format"},
     {"rng", "te_rng_tracker"},
     {"mixed_precision",

@@ -1,5 +1,7 @@
 // Writes a plan's number formats as Megatron-LM's fields: those of weights and gradients, and how
 // FP8's scales are found. Declared in interop/emit/plan_keys.h.
+#include <fmt/format.h>
+
 #include "interop/emit/plan_keys.h"
 
 namespace tandem {
@@ -24,18 +26,30 @@ void add_scales(PlanKeys* keys, bool bridge, std::vector<MegatronField>* fields)
   }
 }
 
-// Writes the format in which gradients are kept and reduced.
+std::string torch_type(const std::string& dtype) {
+  const char* const name = dtype == "fp32" ? "float32" : dtype == "bf16" ? "bfloat16" : "float16";
+  return fmt::format("{{_target_: torch.{}, _call_: false}}", name);
+}
+
+// Writes the format in which gradients are kept and reduced. Megatron-FSDP (ZeRO 2 and 3) has
+// fields of its own for both, without which gradients are as wide as the weights.
 void add_gradients(PlanKeys* keys, bool bridge, bool is_fp16, std::vector<MegatronField>* fields) {
   const std::string gradients = keys->text("train.gradient_dtype", is_fp16 ? "fp16" : "fp32");
-  if (bridge) {
-    fields->emplace_back("grad_reduce_in_fp32", true_or_false(gradients == "fp32"));
-  } else if (gradients == "bf16") {
-    fields->emplace_back("grad_reduce_in_bf16", "True");
-  } else if (gradients == "fp32" && is_fp16) {
-    fields->emplace_back("accumulate_allreduce_grads_in_fp32", "True");
+  if (bridge) fields->emplace_back("grad_reduce_in_fp32", true_or_false(gradients == "fp32"));
+  if (keys->whole("train.zero", 0) >= 2) {
+    const std::string type = bridge ? torch_type(gradients) : gradients;
+    fields->emplace_back("megatron_fsdp_main_grads_dtype", type);
+    // Megatron-Bridge's recipes may send them in another format.
+    if (bridge) fields->emplace_back("megatron_fsdp_grad_comm_dtype", type);
+    return;
   }
-  if (gradients == "fp16" && !is_fp16)
+  if (!bridge && gradients == "bf16") {
+    fields->emplace_back("grad_reduce_in_bf16", "True");
+  } else if (!bridge && gradients == "fp32" && is_fp16) {
+    fields->emplace_back("accumulate_allreduce_grads_in_fp32", "True");
+  } else if (gradients == "fp16" && !is_fp16) {
     keys->leave("train.gradient_dtype", "gradients are fp32 or bf16");
+  }
 }
 
 }  // namespace
