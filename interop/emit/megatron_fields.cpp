@@ -368,11 +368,17 @@ class FieldWriter {
     }
   }
 
-  // Writes how gradient reduction and parameter gathering overlap.
+  // Writes how gradient reduction and parameter gathering overlap. Megatron-FSDP overlaps what it
+  // shards.
   void write_data_overlap() {
-    const bool reduces = keys_->flag("overlap.grad_reduce", false);
+    const bool wants_reduces = keys_->flag("overlap.grad_reduce", false);
     const bool wants_gathers = keys_->flag("overlap.param_gather", zero_ == 3);
-    const bool gathers = wants_gathers && reduces && zero_ > 0 && !shards_by_name();
+    const bool reduces = wants_reduces || zero_ >= 2;
+    const bool gathers = (wants_gathers || zero_ == 3) && reduces && zero_ > 0 && !shards_by_name();
+    if (reduces && !wants_reduces)
+      keys_->note("overlap.grad_reduce = false: Megatron-FSDP always overlaps reductions");
+    if (gathers && !wants_gathers)
+      keys_->note("overlap.param_gather = false: Megatron-FSDP always overlaps gathers");
     if (wants_gathers && !gathers)
       keys_->leave("overlap.param_gather", shards_by_name()
                                                ? "Megatron-Bridge's Muon gathers at the end"
@@ -387,14 +393,14 @@ class FieldWriter {
   }
 
   // Writes the size of the buckets in which gradients are reduced. Without one a bucket is a layer,
-  // which of these frameworks Megatron-FSDP alone has, in ZeRO 3. Megatron-LM's default is near
-  // that, and is written for Megatron-Bridge, whose own is three times as large.
+  // which of these frameworks Megatron-FSDP alone has, in ZeRO 2 and 3. Megatron-LM's default is
+  // near that, and is written for Megatron-Bridge, whose own is three times as large.
   void write_bucket() {
     const std::string bucket = keys_->text("overlap.bucket_MB");
+    if (zero_ >= 2) return keys_->leave("overlap.bucket_MB", "Megatron-FSDP reduces each layer");
     if (pp_ != 1 || !keys_->flag("overlap.grad_reduce", false))
       return keys_->leave("overlap.bucket_MB", "a rank of a pipeline has one bucket");
     if (bucket.empty()) {
-      if (zero_ == 3) return;
       if (bridge_)
         add("ddp_bucket_size", fmt::format("{}", 1'000'000 * std::max(40LL, keys_->dp())));
       return keys_->note("a layer a bucket: here buckets have max(40 M, 1 M x dp) parameters");

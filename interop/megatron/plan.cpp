@@ -399,9 +399,10 @@ class MegatronPlan {
             vpp_ == 1 ? "forced off without virtual stages" : args_->spelled("align_param_gather"));
     }
     const auto bucket = args_->whole("ddp_bucket_size", 1);
-    // With a pipeline a rank has one bucket, and with ZeRO 3 a bucket is a layer. The default size,
-    // in parameters, is max(40 M, 1 M x dp) in Megatron-LM and 128 Mi in Megatron-Bridge.
-    if (!reduces || pp_ > 1 || zero_ == 3) return;
+    // With a pipeline a rank has one bucket, and in FSDP a bucket is a layer, unless nothing is
+    // sharded (mcore_fsdp_adapter.py:172 there). The default size, in parameters, is max(40 M, 1 M
+    // x dp) in Megatron-LM and 128 Mi in Megatron-Bridge.
+    if (!reduces || pp_ > 1 || zero_ == 3 || (is_fsdp_ && zero_ > 0)) return;
     const Whole default_size = bridge() ? Whole{128} * 1024 * 1024
                                         : std::max(Whole{40'000'000}, product_of({1'000'000, dp_}));
     const Whole parameters = bucket.value_or(default_size);
