@@ -98,10 +98,14 @@ class MegatronKernels {
     const std::string weights = is_bf16 ? "bf16" : usual;
     const std::string kept = number_format(args_, "megatron_fsdp_main_grads_dtype", weights);
     const std::string sent = number_format(args_, "megatron_fsdp_grad_comm_dtype", kept);
-    if (args_->flag("use_megatron_fsdp") || args_->flag("use_custom_fsdp")) {
+    if (args_->flag("use_megatron_fsdp")) {
       // Megatron-FSDP has fields of its own; by default its gradients are as wide as the weights.
+      // Its releases before b969f764 of March 2026, and --use-custom-fsdp, have those of DDP.
       field = "megatron_fsdp_main_grads_dtype";
       dtype = kept;
+      if (is_bf16 && !sums_in_bf16 && !args_->has(field))
+        plan_->assumed.push_back(
+            "train.gradient_dtype = bf16: Megatron-FSDP's; releases before March 2026 keep fp32");
       if (sent != kept)
         plan_->not_expressed.push_back(fmt::format("{} {}: gradients are sent as they are kept",
                                                    args_->spelled("megatron_fsdp_grad_comm_dtype"),

@@ -300,6 +300,15 @@ TEST_CASE("gradients are kept as the optimizer or Megatron-FSDP takes them, in b
           "expected fp32 beside accumulate_allreduce_grads_in_fp32"));
   const std::string fsdp = "--use-megatron-fsdp ";
   CHECK(dtype(fsdp) == "\"bf16\"");  // as its weights
+  const auto is_assumed = [](const std::string& rest) {
+    return mentions(script("torchrun" + kGpt + rest + "\n").assumed,
+                    "releases before March 2026 keep fp32");
+  };
+  CHECK(is_assumed(fsdp));
+  CHECK_FALSE(is_assumed(fsdp + "--megatron-fsdp-main-grads-dtype auto"));
+  CHECK_FALSE(is_assumed("--use-custom-fsdp"));
+  CHECK(dtype("--use-custom-fsdp").empty());  // older, and as without FSDP: fp32
+  CHECK(dtype("--use-custom-fsdp --grad-reduce-in-bf16") == "\"bf16\"");
   CHECK(dtype("--use-torch-fsdp2") == "\"bf16\"");
   CHECK(dtype(fsdp + "--megatron-fsdp-main-grads-dtype fp32").empty());
   CHECK(mentions(script("torchrun" + kGpt + fsdp +
