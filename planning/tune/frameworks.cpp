@@ -172,8 +172,8 @@ bool graphs_fixed_sizes(Base b, Tried) {
                                      : std::ranges::any_of(b.job.model.kinds, varies));
 }
 
-// Whether the model has what a stated scope of CUDA graphs names, as Megatron-LM wants it to. Of
-// hybrids with experts it knows no dense layers.
+// Whether the model has what a stated scope of CUDA graphs names, and Megatron-LM takes these parts
+// together. Of hybrids with experts it knows no dense layers.
 bool graphs_own_parts(Base b, Tried) {
   const CudaGraphModules& scope = b.job.plan.cuda_graph_modules;
   if (!b.job.plan.cuda_graphs || scope == CudaGraphModules{}) return true;
@@ -182,7 +182,8 @@ bool graphs_own_parts(Base b, Tried) {
   const bool has_dense =
       !model.is_moe() || (!is_hybrid(model) && std::ranges::any_of(model.kinds, is_dense));
   return (has_dense || !scope.mlp) && (model.is_moe() || (!scope.moe && !scope.moe_router)) &&
-         !(scope.moe && scope.moe_router) && !scope.head;
+         !(scope.moe && scope.moe_router) && (scope.moe_router || !scope.moe_preprocess) &&
+         !scope.head;
 }
 
 // Whether Megatron-LM recomputes the plan's modules in this precision.
@@ -237,7 +238,8 @@ constexpr FrameworkRule kMegatronRules[] = {
     {"train.cuda_graphs of experts: padded to model.capacity_factor, or a train.cuda_graph_scope "
      "without moe",
      kGraphConfig, OfLayout, graphs_fixed_sizes},
-    {"train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts, no head",
+    {"train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts and not both, "
+     "moe_preprocess with moe_router, no head",
      kTransformerConfig, OfLayout, graphs_own_parts},
     {"overlap.expert with all-to-all in 16 bits, without recomputed experts, and "
      "vpp > 1 if pp > 1",

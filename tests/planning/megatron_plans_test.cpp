@@ -118,9 +118,14 @@ TEST_CASE("Megatron-LM's scope of CUDA graphs is of parts that the model has") {
   };
   const auto dense = [](Names set) { return small(set); };
   const std::string rule =
-      "(train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts, no head)";
+      "(train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts and not "
+      "both, moe_preprocess with moe_router, no head)";
   CHECK(has(why(small_experts, "attn, mlp"), rule));
   CHECK(why(small_experts, "attn, moe_router").empty());
+  CHECK(has(why(small_experts, "attn, moe_preprocess"), rule));
+  const Names padded = {"model.capacity_factor=1.5", "model.pad_to_capacity=true"};
+  CHECK(why(small_experts, "moe", padded).empty());
+  CHECK(has(why(small_experts, "moe, moe_router", padded), rule));
   CHECK(why(dense, "attn, mlp").empty());
   CHECK(has(why(dense, "attn, moe_router"), rule));
   CHECK(has(why(dense, "attn, head"), rule));
