@@ -100,10 +100,11 @@ class MegatronKernels {
     const std::string sent = number_format(args_, "megatron_fsdp_grad_comm_dtype", kept);
     if (args_->flag("use_megatron_fsdp")) {
       // Megatron-FSDP has fields of its own; by default its gradients are as wide as the weights.
-      // Its releases before b969f764 of March 2026, and --use-custom-fsdp, have those of DDP.
+      // Its releases before b969f764 of March 2026, and --use-custom-fsdp, have those of DDP; a
+      // field that is null is of a later one.
       field = "megatron_fsdp_main_grads_dtype";
       dtype = kept;
-      if (is_bf16 && !sums_in_bf16 && !args_->has(field))
+      if (is_bf16 && !sums_in_bf16 && !args_->has_any(field))
         plan_->assumed.push_back(
             "train.gradient_dtype = bf16: Megatron-FSDP's; releases before March 2026 keep fp32");
       if (sent != kept)
