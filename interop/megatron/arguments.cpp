@@ -426,9 +426,7 @@ Status MegatronArguments::status() const {
 
 void MegatronArguments::list_unread_flags(bool has_experts, ImportedPlan* plan) const {
   // Arguments of experts have no effect in a model without experts. A log lists them all the same.
-  const auto is_idle = [&](std::string_view name) {
-    return name.starts_with("moe_") && !has("num_experts");
-  };
+  const bool is_dense = !has_experts && !has("num_experts");
   for (const auto& [name, open] : open_)
     plan->not_understood.push_back(
         fmt::format("{}: {} {}: that has no value there", open.where, open.spelled, open.value));
@@ -439,8 +437,8 @@ void MegatronArguments::list_unread_flags(bool has_experts, ImportedPlan* plan) 
                            (argument.value == "True" || argument.value == "False");
     const std::string line = fmt::format("{}: {}{}", argument.where, argument.spelled,
                                          is_switch ? "" : " " + argument.value);
-    const bool idle = is_idle(name);
-    if (effect && !effect->empty() && (!idle || has_experts)) {
+    const bool idle = is_dense && name.starts_with("moe_");
+    if (effect && !effect->empty() && !idle) {
       plan->not_expressed.push_back(fmt::format("{}: {}", line, *effect));
     } else if (taken_.contains(name) && !idle) {
       continue;

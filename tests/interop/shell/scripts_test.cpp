@@ -261,6 +261,7 @@ TEST_CASE("the experts of an earlier config.json count for the script's overlaps
          {file, text}});
     if (!plan.ok()) FAIL(plan.error().text());
     CHECK(mentions(plan->not_expressed, "tokens are sent in 16 bits") == has(text, "mxfp8"));
+    CHECK(mentions(plan->not_understood, "--moe-frobnicate 7") == has(text, "frobnicate"));
     return keys_of(*plan, "overlap.");
   };
   const std::string run =
@@ -269,6 +270,7 @@ TEST_CASE("the experts of an earlier config.json count for the script's overlaps
   CHECK(keys("2", "train.sh", run).at("overlap.shared_experts") == "false");
   CHECK(keys("2", "train.sh", run + "--moe-shared-expert-overlap").empty());
   CHECK(keys("0", "train.sh", run + "--moe-dispatch-fwd-dtype mxfp8").empty());
+  CHECK(keys("0", "train.sh", run + "--moe-frobnicate 7").empty());
   const std::string bridge =
       "train: {global_batch_size: 64}\n"
       "model: {tensor_model_parallel_size: 1, expert_model_parallel_size: 4, "
@@ -307,6 +309,13 @@ TEST_CASE("gradients are kept as the optimizer or Megatron-FSDP takes them, in b
   CHECK(is_assumed(fsdp));
   CHECK_FALSE(is_assumed(fsdp + "--megatron-fsdp-main-grads-dtype auto"));
   CHECK_FALSE(is_assumed("--use-custom-fsdp"));
+  CHECK_FALSE(mentions(imported("run_config.yaml",
+                                "model: {tensor_model_parallel_size: 1}\n"
+                                "train: {global_batch_size: 8}\n"
+                                "ddp: {use_megatron_fsdp: true, "
+                                "megatron_fsdp_main_grads_dtype: null}\n")
+                           .assumed,
+                       "releases before March 2026"));
   CHECK(dtype("--use-custom-fsdp").empty());  // older, and as without FSDP: fp32
   CHECK(dtype("--use-custom-fsdp --grad-reduce-in-bf16") == "\"bf16\"");
   CHECK(dtype("--use-torch-fsdp2") == "\"bf16\"");
