@@ -384,9 +384,11 @@ class MegatronPlan {
         args_->flag("overlap_param_gather", by_default && zero_ > 0) || forces_gathers;
     const std::string forced = "FSDP's, always on";
     const bool aligned = args_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
-    if (bridge() && by_default && !forces_reduces && !args_->has("overlap_grad_reduce"))
+    if (bridge() && by_default && !forces_gathers &&
+        !args_->has(forces_reduces ? "overlap_param_gather" : "overlap_grad_reduce"))
       plan_->assumed.push_back(
-          "overlap.grad_reduce and param_gather: on in Megatron-Bridge with dp > 1");
+          fmt::format("overlap.{}: on in Megatron-Bridge with dp > 1",
+                      forces_reduces ? "param_gather" : "grad_reduce and param_gather"));
     if (reduces)
       plan_->set("overlap.grad_reduce", true,
                  forces_reduces ? forced : args_->spelled("overlap_grad_reduce"));

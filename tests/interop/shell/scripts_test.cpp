@@ -342,6 +342,20 @@ TEST_CASE("Megatron-FSDP and FSDP2 overlap what they shard, without the flags of
   CHECK(overlaps(strategy + "optim") == std::pair(false, false));
   CHECK(overlaps("--use-torch-fsdp2") == std::pair(true, true));
   CHECK(overlaps("--use-distributed-optimizer") == std::pair(false, false));
+  // Megatron-Bridge's default gathers count beside forced reductions, and are said to.
+  const auto assumed = [](const std::string& fields) {
+    return imported("run_config.yaml",
+                    "model: {tensor_model_parallel_size: 1}\ntrain: {global_batch_size: 8}\n"
+                    "ddp: {use_megatron_fsdp: true, " +
+                        fields + "}\n",
+                    8)
+        .assumed;
+  };
+  const std::string sums = "data_parallel_sharding_strategy: optim_grads",
+                    line = "overlap.param_gather: on in Megatron-Bridge with dp > 1";
+  CHECK(mentions(assumed(sums), line));
+  CHECK_FALSE(mentions(assumed(sums + ", overlap_param_gather: false"), line));
+  CHECK_FALSE(mentions(assumed("data_parallel_sharding_strategy: optim_grads_params"), line));
 }
 
 TEST_CASE("a share or a type that is none is refused, and not taken as another") {
