@@ -1,11 +1,12 @@
-// The rules of Megatron-LM, Megatron-Bridge and ChatLearn. Declared in tests/interop/emit_rules.h.
+// The rules of Megatron-LM, Megatron-Bridge and ChatLearn. Declared in
+// tests/interop/emit/emit_rules.h.
 #include <algorithm>
 #include <cctype>
 #include <sstream>
 #include <utility>
 #include <vector>
 
-#include "tests/interop/emit_rules.h"
+#include "tests/interop/emit/emit_rules.h"
 
 namespace tandem {
 namespace {

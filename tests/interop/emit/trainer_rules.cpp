@@ -1,7 +1,7 @@
-// The rules of DeepSpeed, Accelerate and torchtitan. Declared in tests/interop/emit_rules.h.
+// The rules of DeepSpeed, Accelerate and torchtitan. Declared in tests/interop/emit/emit_rules.h.
 #include <algorithm>
 
-#include "tests/interop/emit_rules.h"
+#include "tests/interop/emit/emit_rules.h"
 
 namespace tandem {
 namespace {

@@ -1,10 +1,10 @@
-// Reads emitted texts into fields. Declared in tests/interop/emit_rules.h.
+// Reads emitted texts into fields. Declared in tests/interop/emit/emit_rules.h.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
 
-#include "tests/interop/emit_rules.h"
+#include "tests/interop/emit/emit_rules.h"
 
 namespace tandem {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "interop/emit/emit.h"
 #include "planning/tune/frameworks.h"
-#include "tests/interop/emit_rules.h"
+#include "tests/interop/emit/emit_rules.h"
 #include "tests/scenarios/small_scenario.h"
 #include "tests/seed.h"
 
