@@ -244,8 +244,9 @@ TEST_CASE("a written profile names passes of the vocabulary by an order's letter
   box.file("model.toml", kModel);
   check_done(box.tandem(
       "simulate model.toml --engine ideal --kineto p --set schedule.vocabulary=parallel"));
+  const Json profile = Json::parse(box.read("p/rank-0.json"));
   std::map<char, int> letters;
-  for (const Json& row : Json::parse(box.read("p/rank-0.json")).at("traceEvents")) {
+  for (const Json& row : profile.at("traceEvents")) {
     const std::string name = row.at("name");
     if (name.starts_with("PP:")) ++letters[name.at(name.find_first_not_of("0123456789", 3))];
   }
