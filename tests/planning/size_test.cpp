@@ -436,7 +436,8 @@ TEST_CASE("a gpus_max beyond the largest size that is searched limits nothing") 
         "parallel.pp=1");
     check_done(ran);
     std::vector<int> sizes;
-    for (const Json& one : Json::parse(ran.out)["sized"]) sizes.push_back(one["gpus"]);
+    const Json result = Json::parse(ran.out);
+    for (const Json& one : result["sized"]) sizes.push_back(one["gpus"]);
     return sizes;
   };
   CHECK(sizes_with("gpus_max = 200000") == sizes_with(""));
