@@ -53,7 +53,7 @@ std::vector<RoutedLoad> routed_loads(const Exchanges& exchanges, int experts, do
       const double busiest = std::ranges::max(of_rank);
       load.mean += busiest / static_cast<double>(exchanges.size());
       load.most = std::max(load.most, busiest);
-      load.even &= busiest - std::ranges::min(of_rank) < kRounding;
+      load.even &= busiest - *std::ranges::min_element(of_rank) < kRounding;
       all += sum_of(tokens);
       taken += sum_of(tokens) / ranks * sum_of(of_rank);
     }
