@@ -104,7 +104,8 @@ void compare_tables(const std::string& name, const std::vector<LoggedTable>& tab
   }
 }
 
-// Returns the GPUs' names: of "#  Rank  0 Pid 1234 on HOST device  0 [0x01] NVIDIA H100" the end.
+// Returns the GPUs' names, which end lines such as
+//   #  Rank  0 Pid 1234 on HOST device  0 [0x01] NVIDIA H100
 std::set<std::string> gpus_of(const std::vector<ImportSource>& sources) {
   std::set<std::string> names;
   for (const ImportSource& source : sources) {

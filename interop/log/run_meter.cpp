@@ -43,8 +43,8 @@ constexpr LogWord kWords[] = {
     {"MaxMemAllocated=", Figure::Bytes, kGiB},                    //
     {"\"train_step_time\":", Figure::Seconds, 1, ":::MLLOG"}};    // MLPerf
 
-// The number of an iteration stands behind a word. Megatron-LM's is not NeMo's, which begins anew
-// with each epoch.
+// A word before an iteration's number. A plain "iteration" counts in Megatron-LM's lines alone:
+// NeMo's begins anew with each epoch.
 struct StepWord {
   std::string_view word, beside;
 };
@@ -61,8 +61,8 @@ void take_step(std::string_view line, LineFigures* figures) {
   }
 }
 
-// Returns the bytes of a unit of the table in this line: "memory (GB) | max allocated: 31.0" states
-// another. 0: one that is not known.
+// Returns the bytes of a unit of memory in this line: `unit`, unless the line names another, as in
+// "memory (GB) | max allocated: 31.0". 0: the named one is not known.
 double bytes_of_unit(std::string_view line, double unit) {
   constexpr std::string_view kBefore = "memory (";
   const std::size_t at = line.find(kBefore);
@@ -101,26 +101,28 @@ std::optional<double>& place_of(Figure what, LineFigures* figures) {
 
 bool has_word(std::string_view line, std::string_view word) { return line.find(word) != line.npos; }
 
-// The label whose numbers of iterations count, by one word: its first number of the run, the last
-// two, and the next one that the log has of it.
+// The rank whose lines about iterations count, by its label, such as "[rank0]": eight ranks that
+// all write of a step give one iteration. It has the first number of the run, the last two, and the
+// next one of this label in the log.
 struct Reporter {
   std::string label;
   double first = 0, before = 0, last = 0;
   std::optional<double> next;
 
-  // Returns whether this label never tells of an iteration which another label tells of.
+  // Returns whether this label passes over an iteration that another label writes of.
   bool skips(double step) const { return step > last && (!next || step < *next); }
 
-  // Returns whether this label's next line tells of a restart. Nodes without labels of their own
-  // write late: one number back, or one line farther back between two others, is none.
+  // Returns whether this label's next line is of a restart. Nodes without labels of their own write
+  // late, so one number back is no restart, nor is one line farther back if the line after it goes
+  // on.
   bool goes_back(const LineFigures& line) const {
     return *line.step < before && (!line.next_step || *line.next_step < last);
   }
 };
 
-// Returns whether a label that is new in a run begins the next run with the first of these lines:
-// it tells of iterations that the reporter skips. If the reporter is not heard again, another first
-// number is enough, or lines that have labels from here on, or no longer have them.
+// Returns whether a label that is new in a run begins the next run with the first of these lines.
+// It does if it writes of an iteration that the reporter passes over. If the reporter is not heard
+// again, it also does if its first number is another, or if only one of the two has a label.
 bool replaces(const Reporter& reporter, std::span<const RunLine> lines) {
   const RunLine& first = lines.front();
   const std::string& label = first.line.label;

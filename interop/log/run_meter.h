@@ -18,7 +18,7 @@ struct LineFigures {
   std::optional<double> batch, seq;  // the global batch and the sequence that the line states
   std::optional<double> step;        // the number of the iteration
   std::optional<double> next_step;   // of the next line with this label in the log
-  int step_word = 0;                 // counts the words behind which such numbers stand
+  int step_word = 0;                 // which of the words before such numbers
 
   bool has_rate() const { return seconds || tflops || tokens_per_gpu_s || samples_per_s; }
 };

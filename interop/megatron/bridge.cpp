@@ -136,9 +136,10 @@ class BridgeFile {
     return field == nullptr || field->is_null() ? nullptr : field;
   }
 
-  // Sets which vocabulary counts. The model's own, here or in a config.json, is taken as it is, or
-  // padded where a saved file says that it was the tokenizer's; that one is padded
-  // (_validate_and_set_vocab_size in megatron/bridge/training/setup.py at 067f987d).
+  // Sets which vocabulary counts, as _validate_and_set_vocab_size does in
+  // megatron/bridge/training/setup.py at 067f987d. The model's own size, here or in a config.json,
+  // goes before the tokenizer's. The tokenizer's is padded; the model's own is not, unless
+  // should_pad_vocab says so, as in a saved run.
   void set_vocabulary() {
     const DocumentNode* prefers = stated("tokenizer", "use_tokenizer_vocab_size");
     const bool is_of_model =

@@ -57,8 +57,8 @@ void assume_longest(std::int64_t seq, ImportedPlan* plan);
 // The comment on model.mtp_layers = 0.
 inline constexpr std::string_view kNoMtp = "the trainer leaves multi-token prediction out";
 
-// Sets the layers of multi-token prediction (MTP) that the trainer gives the model. None are not
-// set, unless an earlier file's model has some.
+// Sets the layers of multi-token prediction (MTP) that the trainer gives the model. A 0 is set only
+// if an earlier file's model has some.
 void set_mtp(const ImportedPlan& before, std::int64_t layers, std::string_view comment,
              ImportedPlan* plan);
 

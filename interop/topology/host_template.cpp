@@ -138,8 +138,8 @@ std::vector<NodeWire> switch_wires(const std::vector<int>& links, HostTemplate* 
   return wires;
 }
 
-// Returns a node's NVLinks. Those that a table counts by pairs lead to a switch if a GPU has not as
-// many of its own: with NV18 among 8 GPUs 7 x 18. Two GPUs with all 18 have a switch, too.
+// Returns a node's NVLinks. If a table of pairs counts more for a GPU than it can have, they lead
+// to a switch: NV18 among 8 GPUs would be 7 x 18 links. Two GPUs with all 18 have a switch, too.
 Result<std::vector<NodeWire>> counted_nvlinks(const ImportedNode& node, const PresetNode& preset,
                                               HostTemplate* host) {
   std::vector<NodeWire> nvlinks;

@@ -38,7 +38,7 @@ struct ProfileWindow {
   // clock, or, of repetitions, of the first rank; 0: not known.
   Nanoseconds shortest_ns = 0, longest_ns = 0;
 
-  // Says whether means over the steps are of no step that was.
+  // Returns whether steps differ so much that their mean is the length of none.
   bool steps_differ() const {
     return static_cast<double>(longest_ns) > 1.2 * static_cast<double>(shortest_ns);
   }
