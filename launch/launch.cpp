@@ -96,8 +96,8 @@ class LocalRanks {
   }
 
   // Waits until all ranks have ended. After a failure, a signal or rank 0's end they get a time to
-  // end by themselves; then SIGTERM, and after another time SIGKILL. Returns the run's exit status.
-  int wait() {
+  // end by themselves; then SIGTERM, and after another time SIGKILL. Returns what run_ranks() does.
+  Result<int> wait() {
     while (!all_have_ended()) {
       constexpr timespec kTick{0, 20'000'000};
       nanosleep(&kTick, nullptr);
@@ -112,6 +112,7 @@ class LocalRanks {
       sigterm_sent_ = true;
       next_signal_at_ = Clock::now() + (members_[0].status < 0 ? kTimeToWrite : kTimeToAbort);
     }
+    if (!killed_rank_0_.empty()) return ended_with(members_[0].status, killed_rank_0_);
     const auto worst = std::ranges::max_element(members_, {}, &Member::status);
     return members_[0].status != 0 ? members_[0].status : worst->status;
   }
@@ -160,7 +161,8 @@ class LocalRanks {
     return std::ranges::none_of(members_, [](const Member& member) { return member.status < 0; });
   }
 
-  void signal_all(int signal) const {
+  void signal_all(int signal) {
+    any_signalled_ = true;
     for (const Member& member : members_) {
       if (member.status < 0) kill(member.process, signal);
     }
@@ -177,6 +179,9 @@ class LocalRanks {
         continue;
       member.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       const bool succeeded = member.status == 0;
+      if (&member == &members_[0] && WIFSIGNALED(status) && !any_signalled_)
+        killed_rank_0_ = fmt::format("rank 0 was killed by signal {} ({})", WTERMSIG(status),
+                                     strsignal(WTERMSIG(status)));
       if (&member == &members_[0])
         terminate_all_after(succeeded ? Clock::duration(kTimeToEnd) : kTimeAfterRank0);
       else if (!succeeded)
@@ -187,6 +192,8 @@ class LocalRanks {
   std::vector<Member> members_;                                  // by rank
   Clock::time_point next_signal_at_ = Clock::time_point::max();  // SIGTERM, then SIGKILL
   bool sigterm_sent_ = false;
+  bool any_signalled_ = false;  // by this process
+  std::string killed_rank_0_;   // says which signal of another process killed rank 0; empty: none
 };
 
 }  // namespace

@@ -52,7 +52,8 @@ Result<int> run_mpirun(int ranks);
 // ranks.
 //
 // Returns rank 0's exit status if that is not 0, else the greatest of all. A rank that a signal
-// ended counts as 128 + the signal.
+// ended counts as 128 + the signal. Returns an Error with that status if a signal that another
+// process sent killed rank 0: rank 0 reports the failures of others, but cannot report its own end.
 //
 // REQUIRES: no other thread runs, and no children.
 Result<int> run_ranks(int ranks);

@@ -65,7 +65,9 @@ int main(int argc, char** argv) {
   const std::string how = argv[2];
   if (!launched_rank()) {
     const auto status = run_ranks(ranks);
-    return status.ok() ? *status : exit_status(Error::Failed);
+    if (status.ok()) return *status;
+    std::fprintf(stderr, "%s\n", status.error().text().c_str());
+    return exit_status(status.error());
   }
   const Program program = program_of(ranks, how);
   ExecOptions options;

@@ -111,10 +111,25 @@ TEST_CASE("where a started process is killed the others end, and say so") {
     REQUIRE(run.plays(2));
     kill(run.watch(rank), SIGKILL);
     CHECK(within([&] { CHECK(run.wait() == (rank == 0 ? 137 : 1)); }, 25));
-    check_line(run, rank == 0 ? "rank 0 is gone, expected it to gather what the others did\n"
-                              : "rank 1 is gone, and so is its watchdog");
+    if (rank == 0) {
+      CHECK(run.err() ==
+            "rank 0 is gone, expected it to gather what the others did\n"
+            "rank 0 was killed by signal 9 (Killed)\n");
+    } else {
+      check_line(run, "rank 1 is gone, and so is its watchdog");
+    }
     CHECK(run.leaves_nothing());
   }
+}
+
+TEST_CASE("a rank 0 that is killed before the others have joined is named by its starter") {
+  const Folder folder;
+  MpiRun run(folder, kJob + " 2 long", "RANK");
+  REQUIRE(comes_true([&] { return run.watch(0) != 0; }));
+  kill(run.watch(0), SIGKILL);
+  CHECK(within([&] { CHECK(run.wait() == 137); }, 25));
+  CHECK(has(run.err(), "rank 0 was killed by signal 9 (Killed)\n"));
+  CHECK(run.leaves_nothing());
 }
 
 TEST_CASE("a process that is stopped with its watchdog is named when the time-out is over") {
