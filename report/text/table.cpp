@@ -234,7 +234,7 @@ std::string routing_lines(const std::vector<const RunResult*>& results) {
   if (!has_equal) return text;
   return text + fmt::format(
                     "{}xperts get equal loads (model.routing = forced); a learned router's "
-                    "are not, and take longer.\n",
+                    "are not, and take longer unless padded (model.pad_to_capacity).\n",
                     text.empty() ? "E" : "In the other runs e");
 }
 
