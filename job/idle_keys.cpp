@@ -32,6 +32,10 @@ bool has_shared_experts(const Scenario& s) {
   });
 }
 
+bool is_pipeline(const Scenario& s) { return s.job.plan.pp > 1; }
+bool cuts_contexts(const Scenario& s) { return s.job.plan.cp > 1; }
+bool cuts_experts(const Scenario& s) { return s.job.model.is_moe() && s.job.plan.ep > 1; }
+
 bool has_text(const Scenario& s, const char* key, std::string_view text) {
   const auto setting = s.settings.find(key);
   return setting != s.settings.end() && setting->second.text() == text;
@@ -48,6 +52,16 @@ constexpr ConditionalKey kConditionalKeys[] = {
     {"model.v_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
     {"model.mamba_", "model.mixer = mamba", has_mixer<Mixer::Mamba>},
     {"model.linear_", "model.mixer = linear", has_mixer<Mixer::Linear>},
+    {"parallel.cp_comm", "parallel.cp >= 2",
+     [](const Scenario& s) {
+       return cuts_contexts(s) || s.job.plan.context_comm == ContextComm::Ring;
+     }},
+    {"parallel.dispatcher", "parallel.ep >= 2",
+     [](const Scenario& s) {
+       return cuts_experts(s) || s.job.plan.dispatcher == Dispatcher::AllToAll;
+     }},
+    {"parallel.fp8_dispatch", "parallel.ep >= 2",
+     [](const Scenario& s) { return cuts_experts(s) || !s.job.plan.fp8_dispatch; }},
     {"schedule.budget", "schedule.order = auto",
      [](const Scenario& s) { return has_text(s, "schedule.order", "auto"); }},
     {"train.recompute_modules", "train.recompute = selective",
@@ -80,12 +94,29 @@ constexpr ConditionalKey kConditionalKeys[] = {
      }},
     {"overlap.align_param_gather", "overlap.param_gather",
      [](const Scenario& s) { return s.job.data.param_gather; }},
+    {"overlap.batch_p2p", "parallel.pp >= 2",
+     [](const Scenario& s) { return is_pipeline(s) || !s.job.batch_p2p; }},
     {"overlap.bucket_MB", "overlap.grad_reduce or overlap.param_gather",
      [](const Scenario& s) { return s.job.data.grad_reduce || s.job.data.param_gather; }},
-    {"overlap.delay_wgrad", "model.experts",
-     [](const Scenario& s) { return !s.job.plan.delay_wgrad || s.job.model.is_moe(); }},
+    {"overlap.context", "parallel.cp >= 2",
+     [](const Scenario& s) { return cuts_contexts(s) || !s.job.plan.overlap_context; }},
+    {"overlap.context_sms", "parallel.cp >= 2",
+     [](const Scenario& s) { return cuts_contexts(s) || s.job.plan.context_sms == 0; }},
+    {"overlap.data_sms", "parallel.dp x cp >= 2",
+     [](const Scenario& s) {
+       return s.job.plan.dp * s.job.plan.cp > 1 || s.job.model.is_moe() || s.job.data.sms == 0;
+     }},
+    {"overlap.delay_wgrad", "model.experts and parallel.ep >= 2",
+     [](const Scenario& s) { return cuts_experts(s) || !s.job.plan.delay_wgrad; }},
+    {"overlap.expert_sms", "model.experts and parallel.ep >= 2",
+     [](const Scenario& s) { return cuts_experts(s) || s.job.plan.expert_sms == 0; }},
+    {"overlap.p2p", "parallel.pp >= 2",
+     [](const Scenario& s) { return is_pipeline(s) || !s.job.overlap_p2p.value_or(false); }},
+    {"overlap.p2p_sms", "parallel.pp >= 2",
+     [](const Scenario& s) { return is_pipeline(s) || s.job.p2p_sms == 0; }},
     {"overlap.shared_experts", "model.shared_expert_ffn", has_shared_experts},
-    {"overlap.expert_sms", "model.experts", [](const Scenario& s) { return s.job.model.is_moe(); }},
+    {"overlap.tensor_setting", "overlap.tensor_file",
+     [](const Scenario& s) { return !s.job.tensor.file.empty(); }},
     {"cluster.host_memory_GBps", "train.optimizer_offload",
      [](const Scenario& s) { return s.job.plan.optimizer_offload > 0; }},
     {"costs.p2p_s", "costs.source = uniform",
@@ -139,7 +170,9 @@ void add_tensor_word(const Scenario& s, std::vector<std::string>* lines) {
 void add_conditional_keys(const Scenario& s, std::vector<std::string>* lines) {
   for (const ConditionalKey& row : kConditionalKeys) {
     const auto set = s.places.lower_bound(row.key);
-    if (set == s.places.end() || !set->first.starts_with(row.key) || row.holds(s)) continue;
+    if (set == s.places.end() || row.holds(s)) continue;
+    const bool is_prefix = std::string_view(row.key).ends_with('_');
+    if (is_prefix ? !set->first.starts_with(row.key) : set->first != row.key) continue;
     lines->push_back(fmt::format("{}: {} has no effect without {}", s.place_of({set->first}),
                                  set->first, row.condition));
   }

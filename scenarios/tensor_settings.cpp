@@ -171,7 +171,9 @@ TensorOverlap overlap_by(TensorMethod method) {
 
 bool sets_tensor_overlap(const std::map<std::string, std::string>& places) {
   return std::ranges::any_of(places, [](const auto& place) {
-    return place.first.starts_with("overlap.tensor") || place.first.starts_with("overlap.gemm.");
+    const std::string& key = place.first;  // overlap.tensor_setting alone names no file's setting
+    return key == "overlap.tensor" || key == "overlap.tensor_file" ||
+           key.starts_with("overlap.gemm.");
   });
 }
 

@@ -91,7 +91,12 @@ TEST_CASE("a key that does nothing without another key is said to") {
            {"overlap.align_param_gather=false", "overlap.param_gather"},
            {"overlap.bucket_MB=5", "overlap.grad_reduce or overlap.param_gather"},
            {"cluster.host_memory_GBps=50", "train.optimizer_offload"},
-           {"overlap.delay_wgrad=true", "model.experts"},
+           {"overlap.delay_wgrad=true", "model.experts and parallel.ep >= 2"},
+           {"overlap.expert_sms=2", "model.experts and parallel.ep >= 2"},
+           {"overlap.tensor_setting=x", "overlap.tensor_file"},
+           {"parallel.cp_comm=all_gather", "parallel.cp >= 2"},
+           {"overlap.context=true", "parallel.cp >= 2"},
+           {"overlap.context_sms=2", "parallel.cp >= 2"},
            {"costs.p2p_s=1", "costs.source = uniform"},
            {"variability.straggler_factor=2", "straggler_ranks, _nodes, _stages or _share"},
            {"variability.slow_link_from_s=1", "variability.slow_link"}})
@@ -110,6 +115,33 @@ TEST_CASE("a key that does nothing without another key is said to") {
   CHECK(doubts_of(kSmall, {"schedule.order=auto", "schedule.budget=100"}).empty());
   CHECK(doubts_of(kSmall, {"overlap.bucket_MB=5", "overlap.grad_reduce=true"}).empty());
   CHECK(doubts_of(kSmall, {"cluster.host_memory_GBps=50", "train.optimizer_offload=0.5"}).empty());
+}
+
+TEST_CASE("keys of communication that the job does not have are said to do nothing") {
+  const Names no_stages = {"parallel.pp=1", "parallel.dp=4"},
+              no_replicas = {"parallel.dp=1", "cluster.gpus=4"},
+              experts = {"model.experts=8", "model.top_k=2", "train.sequence_parallel=true"};
+  const auto check = [](const Names& plan, const std::string& set, const std::string& condition) {
+    Names sets = plan;
+    sets.push_back(set);
+    INFO(set);
+    CHECK(doubt_of(sets) == fmt::format("--set: {} has no effect without {}",
+                                        set.substr(0, set.find('=')), condition));
+  };
+  for (const char* set : {"overlap.p2p=true", "overlap.p2p_sms=2", "overlap.batch_p2p=true"}) {
+    check(no_stages, set, "parallel.pp >= 2");
+    CHECK(doubts_of(kSmall, {set}).empty());
+  }
+  CHECK(doubts_of(kSmall, {"parallel.pp=1", "parallel.dp=4", "overlap.p2p=false"}).empty());
+  check(no_replicas, "overlap.data_sms=2", "parallel.dp x cp >= 2");
+  CHECK(doubts_of(kSmall, {"overlap.data_sms=2"}).empty());
+  for (const char* set : {"parallel.dispatcher=deepep", "parallel.fp8_dispatch=true"})
+    check(experts, set, "parallel.ep >= 2");
+  for (const char* set : {"overlap.delay_wgrad=true", "overlap.expert_sms=2"})
+    check(experts, set, "model.experts and parallel.ep >= 2");
+  Names cut = experts;
+  cut.insert(cut.end(), {"parallel.ep=2", "parallel.dispatcher=deepep", "overlap.expert_sms=2"});
+  CHECK(doubts_of(kSmall, cut).empty());
 }
 
 TEST_CASE("selective recompute of flash attention's core is said to do nothing") {

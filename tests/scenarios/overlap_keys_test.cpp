@@ -57,6 +57,9 @@ TEST_CASE(
   CHECK(unasked.method == TensorMethod::Bulk);
   CHECK(!unasked.userbuffers);
   CHECK(wgrad({"costs.software=nemo-h100", "overlap.tensor=off"}).method == TensorMethod::Off);
+  // Without a file, a setting's name tells nothing off.
+  CHECK(wgrad({"costs.software=nemo-h100", "overlap.tensor_setting=x"}).method ==
+        TensorMethod::Bulk);
   for (const char* other : {"costs.software=torchtitan-h100", "costs.software=megatron-a100"})
     CHECK(wgrad({other}).method == TensorMethod::Off);
 }
