@@ -82,6 +82,16 @@ void add_failure_warning(const Scenario& scenario, double before_s, RunResult* r
       100 * (result->iteration_s / before_s - 1)));
 }
 
+// Warns of a link that becomes slow only after the iteration.
+void add_late_link_warning(const Scenario& scenario, RunResult* result) {
+  const SlowLink& slow = scenario.variability.slow_link;
+  if (slow.name.empty() || slow.from_s < result->iteration_s) return;
+  result->warnings.push_back(fmt::format(
+      "{}: {}: variability.slow_link_from_s = {:g} has no effect: the iteration takes {:.4g} s",
+      scenario.name, scenario.place_of({"variability.slow_link_from_s"}), slow.from_s,
+      result->iteration_s));
+}
+
 // Warns of sizes that waste time. Only the analytic model can tell how long another size would
 // take.
 void add_size_warnings(const Scenario& scenario, RunResult* result) {
@@ -178,6 +188,7 @@ Result<RunResult> measured_result(const Scenario& scenario, Engine engine,
   result.engine_wall_s = played.wall_s;
   RETURN_IF_ERROR(add_confidence(scenario, &result));
   add_unfolded_warnings(scenario, job, played.options, &result);
+  add_late_link_warning(scenario, &result);
   add_size_warnings(scenario, &result);
   result.lower_bound = iteration_bound(scenario, job, /*links_are_shared=*/engine != Engine::Ideal);
   return result;

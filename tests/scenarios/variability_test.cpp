@@ -233,6 +233,22 @@ TEST_CASE("a slow link slows what is on its way for as long as it is slow") {
   CHECK(slow("n0", "1") == Approx(0.020).epsilon(1e-6));
 }
 
+TEST_CASE("a link that becomes slow only behind the iteration is said to do nothing") {
+  need_simgrid();
+  const auto warned = [](const char* from) {
+    const Names sets = {"variability.slow_link=n0", "variability.slow_link_rate=0.1",
+                        fmt::format("variability.slow_link_from_s={}", from)};
+    const Names lines = simulated(load(kTwoNodes, sets)[0], Engine::SimGrid).warnings;
+    return std::ranges::count_if(lines, [](const std::string& line) {
+      return line.find(
+                 "--set: variability.slow_link_from_s = 7 has no effect: the iteration takes "
+                 "6.02 s") != std::string::npos;
+    });
+  };
+  CHECK(warned("7") == 1);
+  CHECK(warned("1") == 0);
+}
+
 TEST_CASE("a link that has failed is gone round, and the run says what that costs") {
   // Two replicas of two stages, a stage a node. Stage 0's GPU 0 loses its NIC: both replicas send
   // their 100 MB over the other one's 10 GB/s, in lock step 20 ms instead of 10, there and back.
