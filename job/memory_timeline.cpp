@@ -56,7 +56,8 @@ LiveActivations live_activations(const Order& order) {
 }
 
 const MemoryTimeline::Step& MemoryTimeline::peak() const {
-  return *std::ranges::max_element(steps, {}, &Step::activations);
+  CHECK(steps.size() > 1);
+  return *std::ranges::max_element(steps.begin() + 1, steps.end(), {}, &Step::activations);
 }
 
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
@@ -72,7 +73,7 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
     MemoryTimeline& timeline = timelines.emplace_back(MemoryTimeline{rank, memory_now(), {}});
     timeline.held.activations = 0;
     timeline.held.workspace = workspace_bytes;
-    timeline.steps.push_back({});
+    timeline.steps.push_back({std::nullopt, memory_now().activations});
     for (const Action& action : order.ranks[rank]) {
       // Passes that run together layer by layer make one step, at the end of the second pass.
       const bool goes_on = order.trades_layers && action.with_next;

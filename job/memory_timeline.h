@@ -27,7 +27,7 @@ struct MemoryTimeline {
   MemoryUse held;  // the constant memory: all but activations
   std::vector<Step> steps;
 
-  // Returns the first step with the most activations.
+  // Returns the first step with the most activations, of those with an action.
   const Step& peak() const;
 };
 

@@ -75,6 +75,9 @@ void check_parts(const Scenario& scenario) {
     CHECK(by_kind["activations"] == Approx(rank.peak().activations));
     CHECK(by_kind["communication"] == Approx(rank.held.communication));
     CHECK(by_kind.size() == 5);
+    // All microbatches are freed at the end; what is counted all the time is there from the start.
+    CHECK(!rank.steps.front().action);
+    CHECK(rank.steps.front().activations == rank.steps.back().activations);
   }
 }
 
