@@ -324,6 +324,16 @@ class FieldWriter {
     if (bridge_) add("te_rng_tracker", "True");
   }
 
+  // Returns whether Transformer Engine's graphs hold MLPs or experts. Megatron-LM then overlaps no
+  // expert communication (core/transformer/transformer_config.py and transformer_layer.py).
+  bool has_graphs_of_mlps() {
+    const std::vector<std::string> scope = words_of("train.cuda_graph_scope");
+    return bridge_ && has("cuda_graph_impl") &&
+           (scope.empty() || std::ranges::any_of(scope, [](const std::string& module) {
+              return module == "mlp" || module == "moe";
+            }));
+  }
+
   // Writes what runs beside expert all-to-alls: another microbatch's compute, or shared experts.
   void write_expert_overlap() {
     const bool delays = keys_->flag("overlap.delay_wgrad", false);
@@ -337,10 +347,13 @@ class FieldWriter {
       return add("moe_shared_expert_overlap", "True");
     }
     const bool has_pairs = vpp_ > 1 || pp_ == 1;
-    if (!has_pairs || keys_->is_hybrid() || dispatcher_ == "allgather" || recomputes_experts() ||
-        precision_ == "fp32" || keys_->whole("model.mtp_layers", 0) > 1) {
+    const bool is_refused = !has_pairs || keys_->is_hybrid() || dispatcher_ == "allgather" ||
+                            recomputes_experts() || precision_ == "fp32" ||
+                            keys_->whole("model.mtp_layers", 0) > 1;
+    if (is_refused || has_graphs_of_mlps()) {
       const char* const why =
-          "with vpp or pp 1, all-to-all, 16 bits and no recomputed experts only";
+          is_refused ? "with vpp or pp 1, all-to-all, 16 bits and no recomputed experts only"
+                     : "with a train.cuda_graph_scope without mlp and moe only";
       keys_->leave("overlap.expert", why);
       return keys_->leave("overlap.delay_wgrad", why);
     }

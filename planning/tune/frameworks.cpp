@@ -270,7 +270,14 @@ constexpr FrameworkRule kMegatronRules[] = {
 
 constexpr FrameworkRule kNemoOwn[] = {
     {"a hybrid: vpp = 1", kBridgeHybrid, OfLayout,
-     [](Base b, Tried t) { return !is_hybrid(b.job.model) || t.layout.vpp == 1; }}};
+     [](Base b, Tried t) { return !is_hybrid(b.job.model) || t.layout.vpp == 1; }},
+    // Transformer Engine's graphs, which NeMo's layers have. Megatron-LM's own are not refused.
+    {"overlap.expert with train.cuda_graphs: a train.cuda_graph_scope without mlp and moe",
+     kTransformerConfig, OfLayout, [](Base b, Tried t) {
+       const CudaGraphModules& scope = b.job.plan.cuda_graph_modules;
+       return !b.job.expert_overlap || t.layout.ep == 1 || !b.job.plan.cuda_graphs ||
+              (!scope.mlp && !scope.moe);
+     }}};
 
 constexpr auto kNemoRules = joined(kMegatronRules, kNemoOwn);
 

@@ -148,6 +148,27 @@ TEST_CASE("Megatron-LM overlaps experts over a pipeline with virtual stages only
   }
 }
 
+// "CUDA graph scope on moe and mlp is not supported with overlap_moe_expert_parallel_comm", of
+// Transformer Engine's graphs, which --emit nemo writes; --emit megatron writes local ones.
+TEST_CASE("NeMo overlaps experts beside graphs of neither MLPs nor experts only") {
+  const Candidate plan = {{.ep = 2, .expert_tp = 1, .dp = 4}, {"none", false}, {}};
+  const auto breaks = [&plan](const char* framework, const Names& more) {
+    Names set = {"train.cuda_graphs=true", "model.capacity_factor=1.5",
+                 "model.pad_to_capacity=true"};
+    set.insert(set.end(), more.begin(), more.end());
+    return broken_rule(**framework_named(framework), small_experts(set), plan);
+  };
+  const std::string overlap = "overlap.expert=true";
+  const std::string attention = "train.cuda_graph_scope=\"attn, moe_router, moe_preprocess\"";
+  for (const Names& whole : {Names{overlap}, Names{overlap, "train.cuda_graph_scope=\"moe\""}}) {
+    CHECK(breaks("nemo", whole) ==
+          "overlap.expert with train.cuda_graphs: a train.cuda_graph_scope without mlp and moe");
+    CHECK(breaks("megatron", whole).empty());
+  }
+  CHECK(breaks("nemo", {}).empty());
+  CHECK(breaks("nemo", {overlap, attention}).empty());
+}
+
 TEST_CASE("NeMo gives a rank one stage of a hybrid") {
   const Scenario hybrid =
       small({"model.pattern=(scan + core)*4", "model.kinds.scan.mixer=mamba",

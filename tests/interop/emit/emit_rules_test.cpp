@@ -318,6 +318,31 @@ TEST_CASE("each rule, broken once on purpose, is caught") {
   }
 }
 
+TEST_CASE("experts are not overlapped beside Transformer Engine's graphs of MLPs or experts") {
+  PlanSettings plan = good_plan("nemo");
+  plan["train.cuda_graphs"] = "true";
+  const auto fields = [&plan](const char* framework) {
+    const auto text = emit_plan(framework, plan);
+    REQUIRE(text.ok());
+    const bool is_left =
+        text->find("overlap.expert = true: with a train.cuda_graph_scope without mlp and moe") !=
+        std::string::npos;
+    const Fields found = fields_of(framework, *text);
+    CHECK(is_left != found.on("overlap_moe_expert_parallel_comm"));
+    return found;
+  };
+  for (const char* scope : {"", "mlp", "attn, moe", "attn, moe_router, moe_preprocess"}) {
+    INFO(scope);
+    plan["train.cuda_graph_scope"] = scope;
+    if (*scope == '\0') plan.erase("train.cuda_graph_scope");
+    const Fields nemo = fields("nemo");
+    CHECK(nemo.text("cuda_graph_impl") == "transformer_engine");
+    CHECK(nemo.on("overlap_moe_expert_parallel_comm") == (std::string(scope).size() > 10));
+    CHECK(nemo.on("delay_wgrad_compute") == nemo.on("overlap_moe_expert_parallel_comm"));
+    CHECK(fields("megatron").on("overlap_moe_expert_parallel_comm"));  // its own graphs
+  }
+}
+
 TEST_CASE("emitted texts name the versions that their rules were read from") {
   for (const RuleVersion& version : kVersions) {
     if (version.framework.empty()) continue;

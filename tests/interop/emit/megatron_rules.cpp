@@ -102,15 +102,15 @@ bool repeats(F f, std::string_view module) {
   return false;
 }
 
-// Says whether a CUDA graph holds whole experts: they are in its list, or it has none.
-bool graphs_experts(F f) {
+// Says whether a CUDA graph holds a module: it is in its list, or it has none.
+bool graphs_module(F f, std::string_view module) {
   std::string text = f.text("cuda_graph_scope", f.text("cuda_graph_modules"));
   for (char& c : text) c = c == '[' || c == ']' || c == ',' ? ' ' : c;
   std::istringstream in(text);
   std::string word;
   if (!(in >> word)) return true;
   do {
-    if (word == "moe") return true;
+    if (word == module) return true;
   } while (in >> word);
   return false;
 }
@@ -496,8 +496,15 @@ const EmitRule kRules[] = {
      "cuda_graph_impl=local cpu_offloading_num_layers=2"},
     {"megatron nemo", "graphs hold no experts that take varying numbers of tokens",
      "NVIDIA/Megatron-LM megatron/core/transformer/cuda_graph_config.py", "35 of 85902ef5",
-     [](F f) { return !graphs(f) || f.num("script.experts", 0) == 0 || !graphs_experts(f); },
+     [](F f) { return !graphs(f) || f.num("script.experts", 0) == 0 || !graphs_module(f, "moe"); },
      "cuda_graph_impl=local"},
+    {"megatron nemo", "Transformer Engine's graphs beside overlapped experts hold no MLPs", kConfig,
+     "3063",
+     [](F f) {
+       return !expert_overlap(f) || f.text("cuda_graph_impl") != "transformer_engine" ||
+              !(graphs_module(f, "moe") || graphs_module(f, "mlp"));
+     },
+     "cuda_graph_impl=transformer_engine cuda_graph_modules=mlp"},
     {kAll, "recompute is full or selective", kConfig, "1902",
      [](F f) {
        return granularity(f).empty() || granularity(f) == "full" || granularity(f) == "selective";
