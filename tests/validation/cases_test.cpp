@@ -142,6 +142,16 @@ TEST_CASE("a bad line is refused with its place, what was found and what was exp
         "c.csv:2: found 5 cells, expected 9 as in the header");
   CHECK(refused("# runs\n" + kLeast + ",iteration_s\nx,f,selene,4,512,8,128,1024,2,3\n") ==
         "c.csv:2: found the column iteration_s twice, expected it once");
+  CHECK(refused(kLeast + ",s_per_step\nx,f,selene,4,512,8,128,1024,2,3\n") ==
+        "c.csv:2: column 'iteration_s': found 2 beside s_per_step = 3, expected the same: they are "
+        "two names of one number");
+  CHECK(refused(kLeast + ",global_batch,gbs\nx,f,selene,4,512,8,128,1024,2,16,32\n")
+            .starts_with("c.csv:2: column 'global_batch': found 16 beside gbs = 32"));
+  CHECK(refused(kLeast + ",peak_alloc_GiB,max_alloc_bytes\nx,f,selene,4,512,8,128,1024,2,2,1e9\n")
+            .starts_with("c.csv:2: column 'peak_alloc_GiB': found 2 beside max_alloc_bytes = 1e"));
+  CHECK(read(kLeast + ",s_per_step,peak_alloc_GiB,max_alloc_bytes\n"
+                      "x,f,selene,4,512,8,128,1024,2,2.0,20,21474836480\n")
+            .size() == 1);
   CHECK(refused(kLeast + "\n") == "c.csv:1: found a header alone, expected a line a run");
   CHECK(refused("id,family\nx,f\n").starts_with("c.csv:1: found no column 'iteration_s', "));
 }

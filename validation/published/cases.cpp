@@ -93,6 +93,17 @@ struct MemoryColumn {
 };
 constexpr MemoryColumn kMemory[] = {{"peak_alloc_GiB", GiB}, {"max_alloc_bytes", 1}};
 
+// Two columns for one number. `factor` turns the other one's unit into the first one's, of which it
+// may differ by the share `rounding`.
+struct OtherName {
+  const char *name, *other;
+  double factor = 1, rounding = 0;
+};
+constexpr OtherName kOtherNames[] = {{"iteration_s", "s_per_step"},
+                                     {"micro_batch", "mbs"},
+                                     {"global_batch", "gbs"},
+                                     {"peak_alloc_GiB", "max_alloc_bytes", 1 / GiB, 0.01}};
+
 // Names of GPUs in cases files that no preset uses, and the scenario's names for them.
 struct GpuName {
   std::string_view name;
@@ -150,6 +161,20 @@ Result<Sets> sets_of(const CsvTable& table, int row) {
   return sets;
 }
 
+// Error: the row has a number under both of its names, and they differ.
+Status check_other_names(const CsvTable& table, int row) {
+  for (const OtherName& column : kOtherNames) {
+    if (table.text(row, column.name).empty() || table.text(row, column.other).empty()) continue;
+    ASSIGN_OR_RETURN(const double value, table.number(row, column.name));
+    ASSIGN_OR_RETURN(const double other, table.number(row, column.other));
+    if (std::abs(value - column.factor * other) <= column.rounding * std::abs(value)) continue;
+    return table.error(row, fmt::format("column '{}': found {:g} beside {} = {:g}, expected the "
+                                        "same: they are two names of one number",
+                                        column.name, value, column.other, other));
+  }
+  return Done{};
+}
+
 // The columns that may have the measured time.
 constexpr const char* kMeasured[] = {"iteration_s", "s_per_step"};
 
@@ -191,6 +216,7 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path, 
     if (table.text(row, column.key).empty()) continue;
     ASSIGN_OR_RETURN(run.*column.field, table.number(row, column.key));
   }
+  RETURN_IF_ERROR(check_other_names(table, row));
   ASSIGN_OR_RETURN(run.sets, sets_of(table, row));
   ASSIGN_OR_RETURN(run.measured_s, measured_s(table, row, whole));
   for (const MemoryColumn& column : kMemory) {
