@@ -17,21 +17,9 @@ from . import _tandem
 from .errors import Error, InputError, MissingError, RunError
 from .measured import Comparison, ProfileComparison, RealRun, Validation
 from .progress import Progress
-from .results import (
-    Candidate,
-    Explanation,
-    Order,
-    Page,
-    Plan,
-    Result,
-    Results,
-    Sizing,
-    Sweep,
-    Trace,
-    Tuned,
-    parsed,
-)
+from .results import Explanation, Order, Page, Result, Results, Trace, parsed
 from .scenario import among_words, call_parameters, order_words, whole, within
+from .searched import Candidate, Plan, Sizing, Sweep, Tuned
 
 __version__ = _tandem.__version__
 __all__ = [
