@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/split.h"
 #include "interop/topology/nccl_rates.h"
 #include "interop/topology/readers.h"
 
@@ -14,18 +15,30 @@ struct TopologyReader {
   Status (*read)(const TopologySource& source, ImportedTopology* topology);
 };
 
-bool is_rocm_smi(std::string_view text) {
-  return text.find("ROCm System Management Interface") != std::string_view::npos ||
+// Whether a text begins with a table of amd-smi, such as "LINK TYPE TABLE:". The command may stand
+// before it.
+bool is_amd_smi(std::string_view text) {
+  for (const std::string& line : split(text, "\n")) {
+    const std::vector<std::string> words = split_words(line);
+    if (words.empty() || line.find("amd-smi topology") != line.npos) continue;
+    return words.size() > 1 && words.back() == "TABLE:";
+  }
+  return false;
+}
+
+bool is_amd_table(std::string_view text) {
+  return is_amd_smi(text) ||
+         text.find("ROCm System Management Interface") != std::string_view::npos ||
          text.find("Weight between two GPUs") != std::string_view::npos;
 }
 
-Status refuse_rocm_smi(const TopologySource& source, ImportedTopology*) {
+Status refuse_amd_table(const TopologySource& source, ImportedTopology*) {
   return Error::at(source.path,
-                   "found rocm-smi --showtopo, which is not read: give the machine's preset with "
-                   "--cluster, such as azure-nd-mi300x or mi355x-roce");
+                   "found rocm-smi --showtopo or amd-smi topology, which is not read: give the "
+                   "machine's preset with --cluster, such as azure-nd-mi300x or mi355x-roce");
 }
 
-constexpr std::array kTopologyReaders = {TopologyReader{is_rocm_smi, refuse_rocm_smi},
+constexpr std::array kTopologyReaders = {TopologyReader{is_amd_table, refuse_amd_table},
                                          TopologyReader{is_nccl_xml, read_nccl_xml},
                                          TopologyReader{is_nvidia_smi, read_nvidia_smi},
                                          TopologyReader{is_ibnetdiscover, read_ibnetdiscover},

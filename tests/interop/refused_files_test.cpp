@@ -120,6 +120,10 @@ TEST_CASE("configurations of tools that are not read are refused by name, with w
   };
   CHECK(has(topology("<system version=\"2\"></system>\n"), "RCCL"));
   CHECK(has(topology("==== ROCm System Management Interface ====\nGPU0 GPU1\n"), "rocm-smi"));
+  for (const char* table : {"ACCESS", "WEIGHT", "HOPS", "LINK TYPE", "NUMA BW"})
+    CHECK(has(topology(std::string(table) + " TABLE:\n             0000:0c:00.0 0000:22:00.0\n"
+                                            "0000:0c:00.0 SELF         XGMI\n"),
+              "amd-smi topology, which is not read"));
 }
 
 TEST_CASE("a file that a script reads and nobody gave is asked for where the model is in it") {
