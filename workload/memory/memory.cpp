@@ -48,11 +48,12 @@ double stage_activations(const Model& model, const Plan& plan, const StageLayers
   return bytes;
 }
 
-// Takes the offloaded activations of one microbatch off a stage's memory, but for those that are on
-// the GPU nevertheless: of the layer at work, and of the module that is being copied. Megatron-LM
-// keeps the last layer of the microbatch whose backward comes next, and takes back one module ahead
-// of the backward (post_warmup_callback and bulk_reload in
-// megatron/core/pipeline_parallel/fine_grained_activation_offload.py at d98e8a64).
+// Subtracts a microbatch's offloaded activations from `microbatch`. Two parts of them are on the
+// GPU nevertheless and count once a rank: the layer at work (Megatron-LM keeps the last layer of
+// the microbatch whose backward comes next), and the module that is copied back one ahead of the
+// backward (post_warmup_callback and bulk_reload in
+// megatron/core/pipeline_parallel/fine_grained_activation_offload.py at d98e8a64). Four layers with
+// modules of 3 and 1 GB: microbatch -16, layer_at_work 4, module_copied 3. One layer: -4, 4, 0.
 void offload(const Model& model, const Plan& plan, const StageLayers& at, StageMemory* stage) {
   double freed = 0;
   const auto add = [&](const Model& kind, int layers, Recompute recompute) {
@@ -63,7 +64,8 @@ void offload(const Model& model, const Plan& plan, const StageLayers& at, StageM
     stage->module_copied = std::max(stage->module_copied, layer.largest);
   };
   const bool by_layer = plan.offload_layers > 0;
-  visit_layers(model, plan, at, by_layer ? std::min(plan.offload_layers, at.count) : at.count, add);
+  const int offloading = by_layer ? std::min(plan.offload_layers, at.count) : at.count;
+  visit_layers(model, plan, at, offloading, add);
   if (!by_layer && model.mtp_layers > 0 && at.stage == plan.mtp_stage())
     add(model.layer(model.layers - 1), model.mtp_layers, mtp_recompute(plan));
   stage->module_copied = std::min(stage->module_copied, freed - stage->layer_at_work);
@@ -87,22 +89,24 @@ double quantized_bytes(const Model& model, const Plan& plan, const StageLayers& 
   return (recipe->copies_bytes() - spared) * linear_share(model, plan, at.begin, at.count);
 }
 
-// Returns the bytes of parameters. A "cut" is the part that ZeRO leaves on a GPU.
-//
-// Below ZeRO 3: all parameters.
-// ZeRO 3: the cut in 16 bits (DeepSpeed, Megatron-FSDP); its fp32 original counts with the
-//   optimizer. With reshard_after_forward off also all parameters, which a forward gathered.
-// ZeRO 3 in a pipeline: as in PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py),
-//   which torchtitan runs. All parameters in 16 bits, gathered once an iteration. The cut is the
-//   fp32 original, which counts with the optimizer. Training in fp32 has no such original, so the
-//   cut counts here.
-// hpZ: a second cut in addition.
+// Returns the bytes of parameters, without fp32 originals, which count with the optimizer.
 double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
-  const double hpz_cut = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
-  const double cut = (zero_share(held, plan, plan.zero == 3) + hpz_cut) * stored_bytes(plan);
-  if (plan.zero < 3 || plan.gathers_each_pass()) return cut;
-  const bool has_original = plan.pp > 1 && bytes_of(plan.precision) < 4;
-  return held.total() * stored_bytes(plan) + (has_original ? 0 : cut);
+  const double all = held.total() * stored_bytes(plan);
+  if (plan.zero < 3) return all;
+  const double shard = zero_share(held, plan, /*is_cut=*/true);
+  // DeepSpeed, Megatron-FSDP: the shard, and hpZ's. Units in use are gathered in buffers
+  // (buffers.h).
+  if (plan.gathers_each_pass()) {
+    const double hpz_shard = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
+    return (shard + hpz_shard) * stored_bytes(plan);
+  }
+  // reshard_after_forward is off: all that a forward gathered stays for the backward.
+  if (plan.pp == 1) return all + shard * stored_bytes(plan);
+  // A pipeline gathers once an iteration, as PyTorch's FSDP2 does below torchtitan
+  // (torch/distributed/fsdp/_fully_shard/_fsdp_param.py). The shard is the fp32 original itself;
+  // training in fp32 has no originals.
+  const bool has_originals = bytes_of(plan.precision) < 4;
+  return has_originals ? all : all + shard * stored_bytes(plan);
 }
 
 // Adam has two moments, and an fp32 original of each 16-bit parameter (with param_remainders only
@@ -162,14 +166,15 @@ std::vector<StageMemory> stage_memories(const Model& model, const OrderedPlan& p
   const std::vector<HeldParameters> held = stage_parameters(model, plan);
   const std::vector<MuonShare> muon = muon_shares(model, plan);
   std::vector<StageMemory> stages;
+  // If not, only a stage's first layers are recomputed or offloaded, and their order counts.
+  const bool treats_alike = plan.recomputes_alike() && plan.offload_layers == 0;
   LayersOfKinds before;
   for (const StageLayers& at : layers_of_stages(model, plan)) {
     LayersOfKinds kinds = kinds_in(model, at.begin, at.count);
-    // A stage with the layers of the one before it holds as much, unless a number of layers is
-    // recomputed or offloaded (which layers come first then counts), or the stage has more.
-    const bool is_as_before =
-        kinds == before && plan.recomputes_alike() && plan.offload_layers == 0 &&
-        has_layers_alone(model, plan, at.stage - 1) && has_layers_alone(model, plan, at.stage);
+    // A stage that has just the layers of the stage before it holds as much.
+    const bool is_as_before = treats_alike && kinds == before &&
+                              has_layers_alone(model, plan, at.stage - 1) &&
+                              has_layers_alone(model, plan, at.stage);
     stages.push_back(is_as_before ? stages.back() : stage_memory(model, plan, at));
     stages.back().parameters = held[at.stage];
     stages.back().muon = muon[at.stage];
@@ -345,6 +350,7 @@ MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int 
               communication_ + deepspeed_buckets(plan_, held.total()) + deepspeed_step(plan_, cut)};
 }
 
+// Repeats PlanMemory::of_rank() part by part; tests hold the sums equal.
 std::vector<MemoryPart> memory_parts(const Model& model, const OrderedPlan& plan,
                                      std::span<const LiveActivations::Entry> live, int outputs) {
   const RankSums rank = sums_of(stage_memories(model, plan), live);
