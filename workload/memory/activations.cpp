@@ -100,10 +100,13 @@ double eager_norm_bytes(const Model& model, const Plan& plan) {
   return is_eager ? kFp32Bytes : 0;
 }
 
+// Returns the bytes that a token keeps in a dense MLP, or in the shared expert.
 double mlp_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   if (!model.has_mlp) return 0;
-  if (model.is_moe() ? dropped.shared_experts || dropped.moe : dropped.mlp) return 0;
-  return inner_bytes(model, plan, false) * (model.is_moe() ? model.shared_expert_ffn : model.ffn());
+  const bool is_moe = model.is_moe();
+  const bool is_dropped = is_moe ? dropped.shared_experts || dropped.moe : dropped.mlp;
+  if (is_dropped) return 0;
+  return inner_bytes(model, plan, false) * (is_moe ? model.shared_expert_ffn : model.ffn());
 }
 
 // Returns the bytes that the router's probabilities add to a number of an expert's inner array.
@@ -191,10 +194,12 @@ std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
                              static_cast<double>(key_value_columns(model, plan)));
   const double core = model.latent() && dropped.mla_up_proj ? 0 : e;
   const double out = all * static_cast<double>(output_columns(model, whole)) / plan.tp;
-  const bool norm_stays = plan.cuda_graphs && plan.cuda_graph_modules.attn;
+  const double projected = copy > 0 ? copy : e;
+  const bool norm_stays = model.latent() && plan.cuda_graphs && plan.cuda_graph_modules.attn;
+  const double norm_in = norm_stays ? 0 : e;
   return {// The norm's input, and its output.
           {model.latent() ? &Modules::attn_norm : &Modules::qkv_linear, uncut * model.hidden,
-           model.latent() && norm_stays ? 0 : e, model.latent() && norm_stays ? 0 : e},
+           norm_in, norm_in},
           {&Modules::qkv_linear, uncut * model.hidden, norm_out, norm_out},
           // Latent attention's compressed array.
           {&Modules::qkv_linear, uncut * model.compressed_columns(), e, e},
@@ -205,7 +210,7 @@ std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
           {&Modules::core_attn, matrix_bytes(model, plan) / e, e, e},
           {&Modules::core_attn, out, copy > 0 ? e : 0, e},
           // The same output, or the projection's quantized copy.
-          {&Modules::attn_proj, out, copy > 0 ? copy : e, copy > 0 ? copy : e}};
+          {&Modules::attn_proj, out, projected, projected}};
 }
 
 // Returns the arrays of the experts' modules (megatron/core/transformer/moe/experts.py:787, :928
@@ -224,10 +229,10 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
   const CudaGraphModules& graphs = plan.cuda_graph_modules;
   const bool norm_stays = plan.cuda_graphs && (graphs.attn || graphs.moe_router);
   const double weighted = dropped.moe_act ? 0 : weighted_bytes(model, plan);
-  const double norm = norm_stays ? 0 : e, gates = (model.gated_mlp ? 2 : 1) * inner;
+  const double norm_in = norm_stays ? 0 : e, gates = (model.gated_mlp ? 2 : 1) * inner;
   const double act_out = dropped.moe_act ? 0 : in;
-  const ModuleArray residual = {
-      &Modules::mlp_norm, tokens(model, plan) * model.hidden / sequence_ranks(plan), norm, norm};
+  const double hidden = tokens(model, plan) * model.hidden / sequence_ranks(plan);
+  const ModuleArray residual = {&Modules::mlp_norm, hidden, norm_in, norm_in};
   if (dropped.moe) return {residual};
   // The rows, which the first product takes; the activation's input; its output. The experts in one
   // kernel have all three.
