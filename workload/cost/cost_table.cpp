@@ -113,11 +113,11 @@ Result<double> passes_ns(const CostTable& table, double bytes) {
 KernelPrice whole_price(const CostTable& table, const Kernel& kernel, const CostRow& row) {
   KernelPrice price;
   price.ns = std::max(row.p50_ns, to_ns(kernel.launch_s));
+  if (kernel.memory_bytes <= 0) return price;
+  price.memory_share = kernel.memory_share;
   const auto passes = passes_ns(table, kernel.memory_bytes);
-  if (kernel.memory_bytes > 0)
-    price.memory_share = passes.ok() && price.ns > 0
-                             ? std::min(1.0, *passes / static_cast<double>(price.ns))
-                             : kernel.memory_share;
+  if (passes.ok() && price.ns > 0)
+    price.memory_share = std::min(1.0, *passes / static_cast<double>(price.ns));
   return price;
 }
 

@@ -103,8 +103,7 @@ double waves_s(const DeviceSpec& device, const Gemm& gemm, double ramp_k, double
 }
 
 // Returns the time of fused attention: FLOPs / rate, times a factor for each of
-//   the backward, which has a lower rate
-//   a forward in fp8
+//   the backward, which has a lower rate; or a forward in fp8
 //   short rows:   1 + ramp_keys / keys
 //   small heads:  1 + softmax_size / head size, relative to heads of kHeadSize
 double attention_s(const CostModel& model, const Kernel& kernel) {
@@ -113,7 +112,11 @@ double attention_s(const CostModel& model, const Kernel& kernel) {
       device.attention_efficiency * model.profile.attention_share * attention_peak(model);
   CHECK(rate > 0);
   const AttentionShape& shape = kernel.attention;
-  double slower = shape.backward ? 1 / kAttentionBackward : shape.in_fp8 ? kFp8Attention : 1;
+  double slower = 1;
+  if (shape.backward)
+    slower = 1 / kAttentionBackward;
+  else if (shape.in_fp8)
+    slower = kFp8Attention;
   if (shape.keys > 0) {
     const double softmax = device.attention_softmax_size;
     slower *= 1 + device.attention_ramp_keys / static_cast<double>(shape.keys);
@@ -163,11 +166,11 @@ std::optional<std::int64_t> take_side(std::string_view* text) {
 
 std::string gemms_text(const std::vector<Gemm>& gemms) {
   std::string text;
-  for (const Gemm& g : gemms)
+  for (const Gemm& g : gemms) {
+    const char* const bits = g.in_16_bits ? "a" : "";
     text += fmt::format("{}{}x{}x{}x{}{}", text.empty() ? "" : " ", g.batch, g.m, g.n, g.k,
-                        g.scan         ? "s"
-                        : g.in_16_bits ? "a"
-                                       : "");
+                        g.scan ? "s" : bits);
+  }
   return text;
 }
 

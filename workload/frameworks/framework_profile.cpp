@@ -100,13 +100,14 @@ Status read_into(const std::string& name, const ProfileValues& instead, int base
     RETURN_IF_ERROR(read_into(base, instead, bases + 1, profile));
   }
   for (const ProfileField& field : kFields) {
+    if (!derived || file.has(field.key)) {
+      ASSIGN_OR_RETURN(const double value, file.number(field.key));
+      if (!std::isfinite(value) || value < 0)
+        return file.expected(field.key, "a number of at least 0");
+      profile->*field.place = value * field.unit;
+    }
     const auto replaced = instead.find({name, field.key});
     if (replaced != instead.end()) profile->*field.place = replaced->second * field.unit;
-    if (derived && !file.has(field.key)) continue;
-    ASSIGN_OR_RETURN(const double value, file.number(field.key));
-    if (!std::isfinite(value) || value < 0)
-      return file.expected(field.key, "a number of at least 0");
-    if (replaced == instead.end()) profile->*field.place = value * field.unit;
   }
   if (!derived || file.has("framework")) {
     ASSIGN_OR_RETURN(profile->framework, file.text("framework"));

@@ -185,29 +185,33 @@ class LayerBuilder {
   Pass backward(bool weights) {
     PricedPass pass(kernels_);
     if (has_whole_blocks()) {
-      std::vector<Kernel> blocks;
-      if (plan_.recompute == Recompute::Full)
-        blocks = halves(mixer_.block.forward, mlp_.block.forward);
-      if (recomputes_mlp_) blocks.push_back(mlp_.block.forward);
-      const std::size_t forwards = blocks.size();
-      if (model_.has_mlp) blocks.push_back(mlp_gradients(weights));
-      if (has_mixer_) blocks.push_back(attention_gradients(weights));
-      whole_blocks(&pass, std::move(blocks), forwards);
+      whole_backward(&pass, weights);
       return pass.take();
     }
     if (plan_.recompute == Recompute::Full) forward(&pass);
     if (recomputes_mlp_) mlp_forward(&pass);
     if (model_.has_mlp) mlp_backward(&pass, weights);
-    if (!has_mixer_) return pass.take();
-    if (!splits_attention()) {
-      whole_blocks(&pass, {attention_gradients(weights)}, 0);
-      return pass.take();
-    }
+    if (has_mixer_) mixer_backward(&pass, weights);
+    return pass.take();
+  }
+
+  void whole_backward(PricedPass* pass, bool weights) {
+    std::vector<Kernel> blocks;
+    if (plan_.recompute == Recompute::Full)
+      blocks = halves(mixer_.block.forward, mlp_.block.forward);
+    if (recomputes_mlp_) blocks.push_back(mlp_.block.forward);
+    const std::size_t forwards = blocks.size();
+    if (model_.has_mlp) blocks.push_back(mlp_gradients(weights));
+    if (has_mixer_) blocks.push_back(attention_gradients(weights));
+    whole_blocks(pass, std::move(blocks), forwards);
+  }
+
+  void mixer_backward(PricedPass* pass, bool weights) {
+    if (!splits_attention()) return whole_blocks(pass, {attention_gradients(weights)}, 0);
     Gradients parts = spread_backward(mixer_, weights);
     if (recomputes_core_)
       parts.input.core = merge("attention core backward", {mixer_.block.core, parts.input.core});
-    block_backward(&pass, parts.input, weights ? &parts.weight : nullptr, mixer_.comm);
-    return pass.take();
+    block_backward(pass, parts.input, weights ? &parts.weight : nullptr, mixer_.comm);
   }
 
   Kernel attention_gradients(bool weights) const {
@@ -286,8 +290,9 @@ class LayerBuilder {
     const BlockGemms& gemms = half.comm.gemms;
     // The reduce-scatter of dgrad's output runs beside wgrad (bulk), or beside dgrad's own parts.
     // Otherwise it is exposed.
-    const bool exposes_in = is_off(gemms.in_wgrad) && gemms.in_dgrad.method != TensorMethod::Ring &&
-                            gemms.in_dgrad.method != TensorMethod::Pipelined;
+    const TensorMethod dgrad = gemms.in_dgrad.method;
+    const bool cuts_dgrad = dgrad == TensorMethod::Ring || dgrad == TensorMethod::Pipelined;
+    const bool exposes_in = is_off(gemms.in_wgrad) && !cuts_dgrad;
     const double launch_s =
         block.input_gradient.launch_s + (weights ? block.weight_gradient.launch_s : 0);
     std::vector<Parts*> all = {&parts.input};

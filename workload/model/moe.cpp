@@ -61,8 +61,8 @@ constexpr int kDeepEpSms = 20;
 constexpr double kSmRateOverNodes = 0.75;
 
 int exchange_sms(const Plan& plan) {
-  if (plan.expert_sms > 0 || plan.dispatcher != Dispatcher::DeepEp) return plan.expert_sms;
-  return kDeepEpSms;
+  const bool is_unset = plan.expert_sms == 0;
+  return is_unset && plan.dispatcher == Dispatcher::DeepEp ? kDeepEpSms : plan.expert_sms;
 }
 
 // Adds a collective of the tensor ranks that share an expert; none if experts are not cut.
@@ -93,7 +93,8 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
   const Model& layer = expert_layer(model);
   const DeviceSpec& device = cluster.device;
   const bool deepep = plan.dispatcher == Dispatcher::DeepEp;
-  if (!layer.is_moe() || (!deepep && plan.dispatcher != Dispatcher::HybridEp)) return std::nullopt;
+  const bool is_nccl = !deepep && plan.dispatcher != Dispatcher::HybridEp;
+  if (!layer.is_moe() || is_nccl) return std::nullopt;
   ExchangeKernel kernel;
   if (deepep && device.deepep_sm_bytes_per_s > 0) {
     const double copy_bytes = static_cast<double>(stored_bytes(plan)) * layer.expert_hidden();
@@ -144,12 +145,9 @@ void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared
                      const ExpertGroup& group, const BlockComm& comm) {
   pass->run(experts.norm);
   if (shared && !group.overlaps_shared) products_forward(pass, *shared, comm);
-  int shared_done = pass->last();
   const int arrived = exchange(pass, group, Direction::Out);
-  if (group.overlaps_shared) {
-    if (shared) products_forward(pass, *shared, comm);
-    shared_done = pass->last();
-  }
+  if (shared && group.overlaps_shared) products_forward(pass, *shared, comm);
+  const int shared_done = pass->last();
   pass->follow(arrived);
   over_tensor_group(pass, CommKind::AllGather, group);
   pass->run(experts.in);

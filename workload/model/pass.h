@@ -105,9 +105,10 @@ class PassBuilder {
   // Makes the next step follow this one, which is in the pass already.
   void follow(int step) { last_ = step; }
 
-  // REQUIRES: !empty(). With `output` -1, the last step of the chain is the output.
-  Pass take(int output = -1) {
-    pass_.output = output < 0 ? last_ : output;
+  // Return the pass; the last step of the chain, or `output`, is its output. REQUIRES: !empty().
+  Pass take() { return take(last_); }
+  Pass take(int output) {
+    pass_.output = output;
     return std::move(pass_);
   }
 

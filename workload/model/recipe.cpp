@@ -88,10 +88,10 @@ std::optional<Recipe> recipe_of(const Plan& plan) {
 // Megatron-LM gathers mxfp8 in 16 bits, in the gradients' buffer, and quantizes behind it; NVFP4
 // packed, without scales (core/distributed/param_and_grad_buffer.py:1163 and 1183 at d98e8a64).
 double gathered_parameter_bytes(const Plan& plan) {
-  const bool is_mxfp8 = plan.precision == "fp8" && plan.fp8_recipe == Fp8Recipe::Mxfp8;
-  const bool gathers_quantized = plan.fp8_param_gather && is_quantized(plan.precision);
-  if (!gathers_quantized || (is_mxfp8 && plan.zero == 1)) return stored_bytes(plan);
-  return plan.precision == "nvfp4" ? 0.5 : 1;
+  if (!plan.fp8_param_gather || !is_quantized(plan.precision)) return stored_bytes(plan);
+  if (plan.precision == "nvfp4") return 0.5;
+  const bool stays_in_16_bits = plan.fp8_recipe == Fp8Recipe::Mxfp8 && plan.zero == 1;
+  return stays_in_16_bits ? stored_bytes(plan) : 1;
 }
 
 }  // namespace tandem

@@ -329,26 +329,30 @@ Status check_training(const Model& model, const Plan& plan) {
   return Done{};
 }
 
+// Checks a stated number of layers for each of the stages.
+Status check_listed_layers(const std::vector<int>& listed, int all_layers, std::int64_t stages) {
+  if (static_cast<std::int64_t>(listed.size()) != stages)
+    return found_number(
+        "parallel.layers_per_stage", listed.size(),
+        fmt::format("as many numbers as stages, parallel.pp x parallel.vpp = {}", stages));
+  for (const int layers : listed) {
+    if (layers < 0 || layers > all_layers)
+      return found_number("parallel.layers_per_stage", layers,
+                          fmt::format("each number from 0 to model.layers = {}", all_layers));
+  }
+  const std::int64_t sum = std::accumulate(listed.begin(), listed.end(), std::int64_t{0});
+  if (sum == all_layers) return Done{};
+  return found_number("parallel.layers_per_stage", sum,
+                      fmt::format("a sum of model.layers = {}", all_layers));
+}
+
 // Checks that every stage has a layer, except the first and the last one, which have the embedding
 // and the head.
 Status check_layers(const Model& model, const Plan& plan) {
   const std::vector<int>& listed = plan.layers_per_stage;
   const std::int64_t stages = static_cast<std::int64_t>(plan.pp) * plan.vpp;
   if (!listed.empty()) {
-    if (static_cast<std::int64_t>(listed.size()) != stages)
-      return found_number(
-          "parallel.layers_per_stage", listed.size(),
-          fmt::format("as many numbers as stages, parallel.pp x parallel.vpp = {}", stages));
-    for (const int layers : listed) {
-      if (layers < 0 || layers > model.layers) {
-        return found_number("parallel.layers_per_stage", layers,
-                            fmt::format("each number from 0 to model.layers = {}", model.layers));
-      }
-    }
-    const std::int64_t sum = std::accumulate(listed.begin(), listed.end(), std::int64_t{0});
-    if (sum != model.layers)
-      return found_number("parallel.layers_per_stage", sum,
-                          fmt::format("a sum of model.layers = {}", model.layers));
+    RETURN_IF_ERROR(check_listed_layers(listed, model.layers, stages));
   } else if (stages > model.layers + 2) {
     return Error::of(
         {"parallel.pp", "parallel.vpp"},
@@ -360,7 +364,8 @@ Status check_layers(const Model& model, const Plan& plan) {
   for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) {
     // A layout of Megatron-LM may have only multi-token prediction on the last stage but one. That
     // stage is empty here if prediction is on the last stage (no plan.mtp_before_loss).
-    if (split[stage] > 0 || (model.mtp_layers > 0 && stage + 2 == split.size())) continue;
+    const bool may_be_empty = model.mtp_layers > 0 && stage + 2 == split.size();
+    if (split[stage] > 0 || may_be_empty) continue;
     return found_word(
         {"parallel.layers_per_stage"},
         fmt::format("no layer for stage {} ({} layers on {} stages)", stage, model.layers, stages),

@@ -63,9 +63,10 @@ Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
                                                 tensor_gemm_name(gemm), what, value, least, most));
   };
   const std::int64_t rows = static_cast<std::int64_t>(model.seq) / plan.cp * plan.micro_batch;
-  if (overlap.method == TensorMethod::Pipelined &&
-      (overlap.splits < 1 || overlap.splits > std::min<std::int64_t>(rows, kMostSplits)))
-    return refuse_number("splits", overlap.splits, 1, std::min<std::int64_t>(rows, kMostSplits));
+  const std::int64_t most_splits = std::min(rows, kMostSplits);
+  const bool allows_splits = overlap.splits >= 1 && overlap.splits <= most_splits;
+  if (overlap.method == TensorMethod::Pipelined && !allows_splits)
+    return refuse_number("splits", overlap.splits, 1, most_splits);
   if (overlap.sms < 0 || overlap.sms > kMostSms)
     return refuse_number("sms", overlap.sms, 0, kMostSms);
   return Done{};
@@ -80,8 +81,8 @@ Status check_tensor_overlap(const Model& model, const Plan& plan) {
                                      std::pair(TensorGemm::Fc1Dgrad, TensorGemm::Fc1Wgrad)}) {
     const TensorMethod input = plan.overlap_of(dgrad).method;
     const TensorMethod weight = plan.overlap_of(wgrad).method;
-    if (input == TensorMethod::Off || input == TensorMethod::Bulk || weight == TensorMethod::Off)
-      continue;
+    const bool cuts_dgrad = input == TensorMethod::Pipelined || input == TensorMethod::Ring;
+    if (!cuts_dgrad || weight == TensorMethod::Off) continue;
     return overlap_error(wgrad, weight,
                          fmt::format("off with overlap.gemm.{} = {}, which runs the reduce-scatter "
                                      "beside dgrad",

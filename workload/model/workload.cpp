@@ -79,13 +79,7 @@ class Assembler {
     add_stage_begin(at.stage, &forward, &stage.units);
     const int first_unit = static_cast<int>(stage.units.size());
     const int recomputed = recomputed_layers(plan_, at.count);
-    // The share of its offloaded bytes that each layer waits for. With plan.offload_modules
-    // (offload_layers is 0) these are its own. With offload_layers the stage's copies are spread:
-    // if 2 of 8 layers are offloaded, each of the 8 waits for a quarter of a layer's bytes.
-    const double copies =
-        plan_.offload_layers == 0
-            ? 1
-            : static_cast<double>(std::min(plan_.offload_layers, at.count)) / std::max(1, at.count);
+    const double copies = copied_share(at.count);
     const auto append = [&](PassBuilder* pass, Pass LayerPasses::*own, int i) {
       append_layer(pass, own, model_.layer(at.begin + i), i < recomputed, copies, first_unit + i);
     };
@@ -158,6 +152,14 @@ class Assembler {
       units->push_back(unit_of(held));
       for (int i = 0; i < model_.mtp_layers; ++i) add_mtp(forward, backward, unit);
     }
+  }
+
+  // Returns the share of its offloaded bytes that each of a stage's layers waits for. With
+  // plan.offload_modules (offload_layers is 0) each waits for its own. With offload_layers the
+  // stage's copies are spread: if 2 of 8 layers are offloaded, each waits for a quarter.
+  double copied_share(int layers) const {
+    if (plan_.offload_layers == 0) return 1;
+    return static_cast<double>(std::min(plan_.offload_layers, layers)) / std::max(1, layers);
   }
 
   // Appends one of a layer's passes. It waits for the copies of a share (`copies`) of the layer's
@@ -258,7 +260,8 @@ class Assembler {
     compute(&gradient, vocabulary_->lookup_gradient, 0);
     work.embedding = finish(&embedding);
     work.s = finish(&s);
-    work.t = t.take(with_gradient == &t ? output : -1);
+    // T sends on the input's gradient, if it computes this one, before the weights'.
+    work.t = with_gradient == &t ? t.take(output) : t.take();
     work.embedding_gradient = finish(&gradient);
     work.activation_bytes = tensor_.sequence_parallel ? tensor_.bytes / plan_.tp : tensor_.bytes;
     work.softmax_bytes = cross_entropy_bytes();
