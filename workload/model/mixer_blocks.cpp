@@ -77,9 +77,8 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
 
 // Returns the positions of a chunk; 0: the layer has no scan.
 int scan_chunk(const Model& layer) {
-  return layer.mixer == Mixer::Mamba    ? layer.mamba_chunk
-         : layer.mixer == Mixer::Linear ? kDeltaChunk
-                                        : 0;
+  if (layer.mixer == Mixer::Mamba) return layer.mamba_chunk;
+  return layer.mixer == Mixer::Linear ? kDeltaChunk : 0;
 }
 
 // A scan in chunks. For each chunk and head it has four products: the scores of the chunk's

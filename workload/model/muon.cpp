@@ -163,20 +163,25 @@ std::vector<GpuLoad> spread(std::span<const Matrix> matrices, std::int64_t gpus)
   return loads;
 }
 
+// Returns the rows and columns of the array X that a GPU iterates on.
+std::pair<double, double> iteration_sides(const Matrix& matrix, double part, double ranks,
+                                          bool distributed) {
+  const double rows = part / (matrix.cut == Cut::Rows ? ranks : 1);
+  const double columns = matrix.columns / (matrix.cut == Cut::Columns ? ranks : 1);
+  if (!distributed) return {std::min(rows, columns), std::max(rows, columns)};
+  // Ranks that compute together multiply over the dimension that is cut.
+  if (matrix.cut == Cut::Rows) return {columns, rows};
+  return {rows, columns};
+}
+
 // Adds the products, passes and scratch of Newton-Schulz for `count` matrices of a kind.
 void add_iteration(const Matrix& matrix, std::int64_t count, const Plan& plan, MuonShare* share) {
   const bool is_cut = matrix.cut != Cut::None;
   const bool gathers = is_cut && plan.muon_tensor == MuonTensor::Duplicated;
-  const double ranks = gathers ? 1 : matrix.ranks;
+  const bool distributed = is_cut && plan.muon_tensor == MuonTensor::Distributed;
+  const double passed_bytes = kIterationBytes + (gathers ? kConcatenationBytes : 0);
   for (const double part : matrix.parts) {
-    const double rows = part / (matrix.cut == Cut::Rows ? ranks : 1);
-    const double columns = matrix.columns / (matrix.cut == Cut::Columns ? ranks : 1);
-    double m = std::min(rows, columns), n = std::max(rows, columns);
-    // Ranks that compute together multiply over the dimension that is cut.
-    if (is_cut && plan.muon_tensor == MuonTensor::Distributed) {
-      m = matrix.cut == Cut::Rows ? columns : rows;
-      n = matrix.cut == Cut::Rows ? rows : columns;
-    }
+    const auto [m, n] = iteration_sides(matrix, part, gathers ? 1 : matrix.ranks, distributed);
     const auto product = [&](double a, double b, double c) {
       share->gemms.push_back({.batch = kSteps * count,
                               .m = std::llround(a),
@@ -188,9 +193,7 @@ void add_iteration(const Matrix& matrix, std::int64_t count, const Plan& plan, M
     product(m, m, m);
     product(m, n, m);
     const double own = part * matrix.columns / matrix.ranks;
-    share->pass_bytes +=
-        static_cast<double>(count) *
-        (own * kFactorBytes + m * n * (kIterationBytes + (gathers ? kConcatenationBytes : 0)));
+    share->pass_bytes += static_cast<double>(count) * (own * kFactorBytes + m * n * passed_bytes);
     // An iteration holds X and B X, and A and B, all in 16 bits. After a gather the gathered parts
     // and their concatenation are still there, in fp32.
     const double iterating = (gathers ? 8 + 4 : 4) * m * n + 4 * m * m;
@@ -261,7 +264,8 @@ Status check_muon(const Plan& plan) {
   // Megatron-LM's checks: megatron/training/arguments.py:1739, core/optimizer/__init__.py:775,
   // optimizer_config.py:436 and layer_wise_optimizer.py:540 at d98e8a64.
   const std::string with = "with train.optimizer = muon";
-  if (plan.param_remainders && (plan.muon || plan.precision != "bf16" || plan.zero != 1))
+  const bool has_remainders = !plan.muon && plan.precision == "bf16" && plan.zero == 1;
+  if (plan.param_remainders && !has_remainders)
     return found_word({"train.param_remainders"}, "true",
                       "train.optimizer = adam, train.precision = bf16 and train.zero = 1 with it");
   if (!plan.muon && plan.muon_tensor != MuonTensor::Duplicated)

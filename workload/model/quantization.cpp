@@ -142,7 +142,9 @@ void add_pass(const CostModel& cost, const Parts& parts, double launch_s, double
     const int count = which == &Parts::core ? cores : 1;
     now_s += count * whole_s;
     sum->flops += useful * count * kernel.flops();
-    even += count * (rest_s + (gemms_s > 0 ? (whole_s - rest_s) * even_gemms_s / gemms_s : 0));
+    // The products take less of the kernel's time, in the ratio of their own times.
+    const double even_products_s = gemms_s > 0 ? (whole_s - rest_s) * even_gemms_s / gemms_s : 0;
+    even += count * (rest_s + even_products_s);
   }
   sum->now_s += std::max(now_s, launch_s);
   sum->even_s += std::max(even, launch_s);

@@ -40,6 +40,26 @@ bool is_even(const std::vector<RoutedLoad>& loads) {
       loads, [](const RoutedLoad& load) { return load.even && load.mean == 1 && load.most == 1; });
 }
 
+// Sets the loads of a layer that has experts. The Error says which tokens or experts are missing.
+Status set_loads(const Routing& routing, int number, Model* layer) {
+  const auto own = routing.layers.find(number);
+  const bool has_own = own != routing.layers.end();
+  if (!layer->is_moe()) {
+    if (!has_own) return Done{};
+    return Error{fmt::format("found tokens of layer {}, which has no experts", number)};
+  }
+  const Exchanges& exchanges = has_own ? own->second : routing.all_layers;
+  if (exchanges.empty())
+    return Error{fmt::format("found no tokens of layer {}, which has experts", number)};
+  for (const ExpertTokens& tokens : exchanges) {
+    if (std::ssize(tokens) > layer->experts)
+      return Error{fmt::format("found expert {} of layer {}, expected one from 0 to {}",
+                               tokens.size() - 1, number, layer->experts - 1)};
+  }
+  layer->routed = routed_loads(exchanges, layer->experts, layer->capacity_factor);
+  return Done{};
+}
+
 }  // namespace
 
 std::vector<RoutedLoad> routed_loads(const Exchanges& exchanges, int experts, double capacity) {
@@ -74,21 +94,8 @@ Status route(const Routing& routing, Model* model) {
   bool all_even = true;
   for (int number = 0; number < model->layers; ++number) {
     Model layer = model->layer(number);
-    const auto own = routing.layers.find(number);
-    const Exchanges& exchanges = own == routing.layers.end() ? routing.all_layers : own->second;
-    if (layer.is_moe()) {
-      if (exchanges.empty())
-        return Error{fmt::format("found no tokens of layer {}, which has experts", number)};
-      for (const ExpertTokens& tokens : exchanges) {
-        if (std::ssize(tokens) > layer.experts)
-          return Error{fmt::format("found expert {} of layer {}, expected one from 0 to {}",
-                                   tokens.size() - 1, number, layer.experts - 1)};
-      }
-      layer.routed = routed_loads(exchanges, layer.experts, layer.capacity_factor);
-      all_even &= is_even(layer.routed);
-    } else if (own != routing.layers.end()) {
-      return Error{fmt::format("found tokens of layer {}, which has no experts", number)};
-    }
+    RETURN_IF_ERROR(set_loads(routing, number, &layer));
+    all_even &= is_even(layer.routed);
     // Layers that were of one kind stay one if their loads are equal too. In a kind's name "@5"
     // follows the name that it had before.
     const std::string base = layer.kind.empty() ? "layer" : layer.kind;

@@ -109,6 +109,7 @@ void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGr
     }
   } else {
     expose(pass, CommKind::AllGather, group, bytes);
+    // The next shift waits for `ready`, and the next piece for the shift `arrived`.
     Waits ready = pass->after_last(), arrived;
     for (int i = 0; i < group.size; ++i) {
       if (i + 1 < group.size) ready = {shift(pass, group, bytes, overlap, i, ready)};
