@@ -53,22 +53,27 @@ Status check_limits(const Context& context) {
   return Done{};
 }
 
+// Checks the options of an order with vocabulary parallelism.
+Status check_vocabulary_options(const LowerOptions& options) {
+  const auto refuse = [](const std::string& key, bool found) {
+    return Error::of(
+        {key, "schedule.vocabulary"},
+        fmt::format("found {} = {} with vocabulary parallelism, expected transfers that overlap "
+                    "and experts that do not: its passes stand between the others",
+                    key, found));
+  };
+  if (options.expert_overlap) return refuse("overlap.expert", true);
+  if (options.overlap_p2p) return Done{};
+  return options.batch_p2p ? refuse("overlap.batch_p2p", true) : refuse("overlap.p2p", false);
+}
+
 // Checks settings that exclude each other.
 Status check_options(const Order& order, const LowerOptions& options) {
   if (options.overlap_p2p && options.batch_p2p)
     return Error::of({"overlap.p2p", "overlap.batch_p2p"},
                      "found overlap.p2p and overlap.batch_p2p both on, expected one of them at "
                      "most: a grouped exchange is waited for");
-  if (order.vocabulary > 0 && (!options.overlap_p2p || options.expert_overlap)) {
-    const std::string key = options.expert_overlap ? "overlap.expert"
-                            : options.batch_p2p    ? "overlap.batch_p2p"
-                                                   : "overlap.p2p";
-    return Error::of(
-        {key, "schedule.vocabulary"},
-        fmt::format("found {} = {} with vocabulary parallelism, expected transfers that overlap "
-                    "and experts that do not: its passes stand between the others",
-                    key, key != "overlap.p2p"));  // p2p is wrong if off, the others if on
-  }
+  if (order.vocabulary > 0) RETURN_IF_ERROR(check_vocabulary_options(options));
   if (!options.overlap_p2p && order.exchanges == BatchedP2p::Never)
     return Error::of(
         {options.batch_p2p ? "overlap.batch_p2p" : "overlap.p2p"},

@@ -79,7 +79,8 @@ void DataLane::make_buckets(int stage) {
 }
 
 bool DataLane::gathers_ahead() const {
-  return options_.param_gather && options_.zero >= 1 && !(options_.zero == 3 && each_microbatch());
+  const bool gathers_each_pass = options_.zero == 3 && each_microbatch();
+  return options_.param_gather && options_.zero >= 1 && !gathers_each_pass;
 }
 
 DataLane::Bucket& DataLane::bucket_of(int stage, int unit) {
@@ -111,47 +112,56 @@ void DataLane::begin_pass(int stage, ActionKind kind) {
   }
 }
 
-void DataLane::before_use(int stage, int unit, bool forward,
-                          std::array<std::uint32_t, 2> last_computes,
-                          std::vector<std::uint32_t>* waits) {
-  if (options_.zero == 3 && !gathers_ahead()) {  // gathers for each pass
-    // A gather waits for the last compute op. With param_gather it waits only for the op before
-    // that one, so that it overlaps the last.
-    Bucket& bucket = bucket_of(stage, unit);
-    const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
-    if (!bucket.is_gathered) gather(&bucket, {&after, 1}, forward);
-    waits->push_back(std::exchange(bucket.gathered, kNoOp));
-    // Issues the next gather now, since on the lane it would otherwise queue behind this bucket's
-    // reduction.
-    Bucket* next = forward ? next_bucket(bucket) : bucket_before(bucket);
-    if (options_.param_gather && next != nullptr && next->stage == stage && !next->is_gathered)
-      gather(next, {last_computes.data(), 1}, forward);
-  } else if (gathers_ahead()) {  // gathers once an iteration, one bucket ahead
-    Bucket& bucket = bucket_of(stage, unit);
-    std::vector<std::uint32_t> before = *waits;
-    before.push_back(last_computes[0]);
-    if (!bucket.is_gathered) gather(&bucket, before);
-    Bucket* next = next_bucket(bucket);
-    if (next != nullptr && !next->is_gathered) gather(next, before);
-    waits->push_back(std::exchange(bucket.gathered, kNoOp));  // only the first use must wait
-  }
+void DataLane::gather_before_use(int stage, int unit, bool forward,
+                                 std::array<std::uint32_t, 2> last_computes,
+                                 std::vector<std::uint32_t>* waits) {
+  if (gathers_ahead())
+    gather_ahead(&bucket_of(stage, unit), last_computes[0], waits);
+  else if (options_.zero == 3)
+    gather_for_pass(&bucket_of(stage, unit), forward, last_computes, waits);
 }
 
-void DataLane::after_gradient(int stage, int unit, bool is_last, std::uint32_t op) {
+void DataLane::gather_ahead(Bucket* bucket, std::uint32_t last_compute,
+                            std::vector<std::uint32_t>* waits) {
+  std::vector<std::uint32_t> before = *waits;
+  before.push_back(last_compute);
+  if (!bucket->is_gathered) gather(bucket, before);
+  Bucket* next = next_bucket(*bucket);
+  if (next != nullptr && !next->is_gathered) gather(next, before);
+  waits->push_back(std::exchange(bucket->gathered, kNoOp));  // only the first use must wait
+}
+
+void DataLane::gather_for_pass(Bucket* bucket, bool forward,
+                               std::array<std::uint32_t, 2> last_computes,
+                               std::vector<std::uint32_t>* waits) {
+  const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
+  if (!bucket->is_gathered) gather(bucket, {&after, 1}, forward);
+  waits->push_back(std::exchange(bucket->gathered, kNoOp));
+  if (!options_.param_gather) return;
+  // Issues the next gather now, since on the lane it would otherwise queue behind this bucket's
+  // reduction.
+  Bucket* next = forward ? next_bucket(*bucket) : bucket_before(*bucket);
+  if (next != nullptr && next->stage == bucket->stage && !next->is_gathered)
+    gather(next, {last_computes.data(), 1}, forward);
+}
+
+void DataLane::reduce_after_gradient(int stage, int unit, bool is_last, std::uint32_t op) {
   Bucket& bucket = bucket_of(stage, unit);
   if (unit != bucket.first_unit) return;  // gradients come from the last unit to the first
-  if (scatters_each_pass() || (options_.grad_reduce && is_last)) reduce(&bucket, op);
+  if (reduces_in_pass(is_last)) reduce(&bucket, op);
 }
 
 // Reduces the remaining buckets, since a unit may have had no step of its own in the pass.
-void DataLane::end_gradients(int stage, bool is_last, std::uint32_t op) {
-  if (!scatters_each_pass() && !(options_.grad_reduce && is_last)) return;
+void DataLane::reduce_rest_of_pass(int stage, bool is_last, std::uint32_t op) {
+  if (!reduces_in_pass(is_last)) return;
   for (std::size_t i = buckets_.size(); i-- > 0;) {
     if (buckets_[i].stage == stage && !buckets_[i].is_reduced) reduce(&buckets_[i], op);
   }
 }
 
-std::vector<std::uint32_t> DataLane::take_exposed() { return std::exchange(exposed_, {}); }
+std::vector<std::uint32_t> DataLane::take_exposed_reductions() {
+  return std::exchange(exposed_, {});
+}
 
 void DataLane::reduce_rest(std::vector<std::uint32_t>* waits) {
   const OpKind kind = options_.zero == 0 ? OpKind::AllReduce : OpKind::ReduceScatter;

@@ -23,16 +23,17 @@ class DataLane {
   void begin_pass(int stage, ActionKind kind);
   // Call before a step that uses the unit's parameters and waits for `*waits`. Adds gathers, and
   // adds the ones that the step must wait for to `*waits`. `last_computes`: the rank's last compute
-  // op, and the one before it.
-  void before_use(int stage, int unit, bool forward, std::array<std::uint32_t, 2> last_computes,
-                  std::vector<std::uint32_t>* waits);
+  // op, and the one before it. A gather waits for the former, or, to overlap it, for the latter.
+  void gather_before_use(int stage, int unit, bool forward,
+                         std::array<std::uint32_t, 2> last_computes,
+                         std::vector<std::uint32_t>* waits);
   // Call after the op that completes the unit's gradient in this pass. `is_last`: in the pass of
   // the last microbatch.
-  void after_gradient(int stage, int unit, bool is_last, std::uint32_t op);
+  void reduce_after_gradient(int stage, int unit, bool is_last, std::uint32_t op);
   // Call after a pass that gives weight gradients. `op`: its last compute op.
-  void end_gradients(int stage, bool is_last, std::uint32_t op);
+  void reduce_rest_of_pass(int stage, bool is_last, std::uint32_t op);
   // Returns and forgets the reductions that are not overlapped: the next compute op waits for them.
-  std::vector<std::uint32_t> take_exposed();
+  std::vector<std::uint32_t> take_exposed_reductions();
 
   // Before the optimizer: reduces the remaining gradients after `waits`, and adds the last
   // reduction to them.
@@ -68,11 +69,18 @@ class DataLane {
   bool each_microbatch() const { return context_.order.pp() == 1; }
   bool scatters_each_pass() const { return options_.zero >= 2 && each_microbatch(); }
   bool gathers_ahead() const;  // before the first forward, not before each pass
+  bool reduces_in_pass(bool is_last) const {
+    return scatters_each_pass() || (options_.grad_reduce && is_last);
+  }
   ShardGroups shard_groups(int shard, std::int16_t* slot, std::int16_t* replicas);
   void make_buckets(int stage);
   Bucket& bucket_of(int stage, int unit);
   Bucket* next_bucket(const Bucket& bucket);
   Bucket* bucket_before(const Bucket& bucket);
+  // Gather the bucket before its first use in the iteration, or before each pass that uses it.
+  void gather_ahead(Bucket* bucket, std::uint32_t last_compute, std::vector<std::uint32_t>* waits);
+  void gather_for_pass(Bucket* bucket, bool forward, std::array<std::uint32_t, 2> last_computes,
+                       std::vector<std::uint32_t>* waits);
   void gather(Bucket* bucket, std::span<const std::uint32_t> waits, bool forward = true);
   void reduce(Bucket* bucket, std::uint32_t op);
   // Adds an op for the dense bytes, then one for the experts' bytes. After each, scattered

@@ -121,11 +121,11 @@ void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32
       end(current);
       --left;
     }
-    if (left > 0 && ((exchanges && context_.options.expert_overlap) || current.ended())) {
-      do {
-        turn = (turn + 1) % running.size();
-      } while (running[turn].ended());
-    }
+    const bool ends_turn = current.ended() || (exchanges && context_.options.expert_overlap);
+    if (left == 0 || !ends_turn) continue;
+    do {
+      turn = (turn + 1) % running.size();
+    } while (running[turn].ended());
   }
 }
 
@@ -173,16 +173,18 @@ void PassLowering::compute(Running* running, const Step& step, std::vector<std::
   const Action& action = *running->action;
   const int stage = index(action.stage);
   running->computed = true;
-  for (const std::uint32_t op : data_.take_exposed()) waits->push_back(op);
-  if (step.unit >= 0 && action.kind != ActionKind::BackwardWeight)
-    data_.before_use(stage, step.unit, uses_forward(action.kind), last_computes_, waits);
+  for (const std::uint32_t op : data_.take_exposed_reductions()) waits->push_back(op);
+  // W multiplies activations by gradients, and needs no parameters.
+  const bool uses_parameters = step.unit >= 0 && action.kind != ActionKind::BackwardWeight;
+  if (uses_parameters)
+    data_.gather_before_use(stage, step.unit, uses_forward(action.kind), last_computes_, waits);
   const std::uint32_t op = builder_.add(op_of(step, action), *waits);
   last_computes_ = {op, last_computes_[0]};
   running->ops.push_back(op);
   const bool ends_unit =
       step.unit >= 0 && next_unit(*running->pass, running->ops.size() - 1) != step.unit;
   if (running->gives_gradients && ends_unit)
-    data_.after_gradient(stage, step.unit, running->is_last, op);
+    data_.reduce_after_gradient(stage, step.unit, running->is_last, op);
 }
 
 void PassLowering::end(const Running& running) {
@@ -191,7 +193,7 @@ void PassLowering::end(const Running& running) {
   }
   output_of(*running.action) = reduce_amax(running);
   if (running.gives_gradients)
-    data_.end_gradients(index(running.action->stage), running.is_last, last_computes_[0]);
+    data_.reduce_rest_of_pass(index(running.action->stage), running.is_last, last_computes_[0]);
 }
 
 std::uint32_t PassLowering::reduce_amax(const Running& running) {
@@ -247,9 +249,10 @@ const std::uint32_t* PassLowering::local_input(const Action& action) {
   if (action.kind == ActionKind::BackwardWeight) return &output_of(stage, true, microbatch);
   const bool gradient = action.kind != ActionKind::Forward;
   const int from = source(context_.order, action);
-  if (from >= 0 && !context_.remote(from, stage)) return &output_of(from, gradient, microbatch);
-  if (from < 0 && gradient) return &output_of(stage, false, microbatch);
-  return nullptr;
+  if (from >= 0)
+    return context_.remote(from, stage) ? nullptr : &output_of(from, gradient, microbatch);
+  // The last stage's backward reads its own forward; the first stage's forward reads tokens.
+  return gradient ? &output_of(stage, false, microbatch) : nullptr;
 }
 
 bool PassLowering::waits_for_itself(std::span<const Action> cell) {

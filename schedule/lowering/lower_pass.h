@@ -56,8 +56,8 @@ class PassLowering {
   // Adds the action's next step. The first compute step, and communication steps that wait for no
   // other step, wait for `entry`. Returns whether the step is expert communication.
   bool advance(Running* running, std::span<const std::uint32_t> entry);
-  // Adds a compute step. It waits for exposed reductions, and for gathers of its unit's parameters
-  // (W uses none); behind the last step of a unit that unit's gradient is reduced.
+  // Adds a compute step. It waits for exposed reductions and for gathers of its unit's parameters.
+  // Behind the last step of a unit that unit's gradient is reduced.
   void compute(Running* running, const Step& step, std::vector<std::uint32_t>* waits);
   void end(const Running& running);
   // Reduces amax after a pass with quantized products: all amax values of the rank in one

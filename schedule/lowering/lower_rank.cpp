@@ -38,7 +38,8 @@ std::vector<int> cell_ends(const Actions& actions, bool pairs) {
   for (int begin = 0; begin < size; begin = ends.back()) {
     int end = end_of_cell(actions, begin);
     const bool is_single_forward = end == begin + 1 && is_forward(actions[begin]);
-    if (pairs && is_single_forward && end < size && !is_forward(actions[end])) ++end;
+    const bool backward_follows = end < size && !is_forward(actions[end]);
+    if (pairs && is_single_forward && backward_follows) ++end;
     ends.push_back(end);
   }
   return ends;

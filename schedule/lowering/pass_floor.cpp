@@ -43,9 +43,11 @@ PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown
       start = std::max(start, played.ends[wait]);
       follows_compute = follows_compute || after_compute[wait];
     }
-    const double time = step.computes                          ? computed_ns(step, slowdown)
-                        : inputs_are_there && !follows_compute ? 0
-                                                               : prices.of(step);
+    double time = 0;
+    if (step.computes)
+      time = computed_ns(step, slowdown);
+    else if (follows_compute || !inputs_are_there)
+      time = prices.of(step);
     played.ends.push_back(start + time);
     after_compute.push_back(follows_compute);
     if (!step.computes) continue;

@@ -172,15 +172,15 @@ void price_ops(const Prices& prices, Program* program) {
     for (Op& op : body.ops) {
       if (is_compute(op.kind)) continue;
       const Op* known = std::exchange(latest[op.slot], &op);
-      if (known == nullptr || known->kind != op.kind || known->bytes != op.bytes) {
-        const Choices& choices = prices.of(rank.communicators[op.slot], comm_kind(op.kind));
-        const Traffic& way = choices[fastest(choices, op.bytes)];
-        op.duration_ns = duration_ns(way, op.bytes);
-        op.way = way.way;
-      } else {
+      if (known != nullptr && known->kind == op.kind && known->bytes == op.bytes) {
         op.duration_ns = known->duration_ns;
         op.way = known->way;
+        continue;
       }
+      const Choices& choices = prices.of(rank.communicators[op.slot], comm_kind(op.kind));
+      const Traffic& way = choices[fastest(choices, op.bytes)];
+      op.duration_ns = duration_ns(way, op.bytes);
+      op.way = way.way;
     }
   }
 }
