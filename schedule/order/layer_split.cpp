@@ -73,7 +73,7 @@ double longest_of_even_split(const LayerCosts& costs, int stages) {
 std::vector<int> even_stages(const LayerCosts& costs, int stages) {
   struct Best {
     double longest = std::numeric_limits<double>::infinity(), squares = 0;
-    int own = -1;
+    int own = -1;  // -1: no split found
 
     auto key() const { return std::tie(longest, squares); }
   };

@@ -121,10 +121,9 @@ class Scheduler {
   // microbatch by the same time, or no longer delays any. If it delays none now, it delays none
   // later: the pace allows one microbatch a period, and rounds are no faster.
   bool is_paced_alike(const Entry& before, const Entry& current) const {
-    return policy_.pace == kUnpaced ||
-           earliest_entry(before.entered) - before.now ==
-               earliest_entry(current.entered) - current.now ||
-           earliest_entry(current.entered) <= before.now;
+    const auto delay = [this](const Entry& at) { return earliest_entry(at.entered) - at.now; };
+    const bool delays_neither = earliest_entry(current.entered) <= before.now;
+    return delays_neither || delay(before) == delay(current);
   }
 
   // Returns everything that later decisions depend on, as long as microbatches are left to enter.
@@ -158,20 +157,22 @@ class Scheduler {
   }
 
   // Starts an action on the rank, or lets it wait. Returns when the rank decides again: at the
-  // action's end, or when the next input that is under way arrives. W fills the time if nothing
-  // else can be done, or frees memory for a forward. A patient policy waits instead if the next
-  // input comes within `patience` times W's length.
+  // action's end, or when the next input that is under way arrives.
   Ticks decide(int rank, Ticks now) {
     const Options options = options_of(rank, now);
-    const bool frees = options.lacks_memory && policy_.weights_first;
-    const bool wants_weight = !options.chosen || frees;
-    const int stage = wants_weight ? oldest_weight(rank) : -1;
-    const bool waits = !options.chosen && stage >= 0 &&
-                       static_cast<double>(options.next - now) <
-                           policy_.patience * static_cast<double>(times_.stages[stage].weight);
-    if (stage >= 0 && !waits) return start(ActionKind::BackwardWeight, stage, now);
-    if (!options.chosen) return options.next;
-    return start(options.chosen->kind, times_.stage_of(rank, options.chosen->chunk), now);
+    const std::optional<int> weight = oldest_weight(rank);
+    if (options.chosen) {
+      const bool frees_memory = weight && options.lacks_memory && policy_.weights_first;
+      if (frees_memory) return start(ActionKind::BackwardWeight, *weight, now);
+      return start(options.chosen->kind, times_.stage_of(rank, options.chosen->chunk), now);
+    }
+    // W fills the time, unless a patient policy waits for an input that comes soon.
+    if (!weight || is_soon(options.next - now, *weight)) return options.next;
+    return start(ActionKind::BackwardWeight, *weight, now);
+  }
+  bool is_soon(Ticks wait, int stage) const {
+    const auto weight = static_cast<double>(times_.stages[stage].weight);
+    return static_cast<double>(wait) < policy_.patience * weight;
   }
 
   // The F and I that a rank may do at a time.
@@ -246,9 +247,9 @@ class Scheduler {
            done.forwards - done.inputs + room < problem_.in_flight_limit;
   }
 
-  // Returns the rank's stage whose next W has waited longest, or -1 if there is none.
-  int oldest_weight(int rank) const {
-    int oldest = -1;
+  // Returns the rank's stage whose next W has waited longest.
+  std::optional<int> oldest_weight(int rank) const {
+    std::optional<int> oldest;
     Ticks since = kNever;
     for (int chunk = 0; chunk < problem_.chunks; ++chunk) {
       const int stage = times_.stage_of(rank, chunk);
@@ -265,10 +266,9 @@ class Scheduler {
 
   Action next_action(ActionKind kind, int stage) const {
     const ListState::StageState& done = state_.stage(stage);
-    const int microbatch = kind == ActionKind::Forward         ? done.forwards
-                           : kind == ActionKind::BackwardInput ? done.inputs
-                                                               : done.weights;
-    return {Stage{stage}, kind, Microbatch{microbatch}};
+    if (kind == ActionKind::Forward) return {Stage{stage}, kind, Microbatch{done.forwards}};
+    if (kind == ActionKind::BackwardInput) return {Stage{stage}, kind, Microbatch{done.inputs}};
+    return {Stage{stage}, kind, Microbatch{done.weights}};
   }
 
   // Does the stage's next action of that kind, and wakes the rank that gets its output when the

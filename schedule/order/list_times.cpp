@@ -39,16 +39,18 @@ ListState::ListState(const ListTimes& times)
 }
 
 Ticks ListState::input_ready(const Action& action) const {
-  const int stage = index(action.stage), microbatch = index(action.microbatch);
-  const bool is_forward = action.kind == ActionKind::Forward;
-  if (is_forward && stage == 0) return 0;
+  const int stage = index(action.stage);
+  const auto after = [&](const std::vector<Ticks>& ends, int from, Ticks delay) {
+    const Ticks end = ends[times_->slot(from, index(action.microbatch))];
+    return end == kNever ? kNever : end + delay;
+  };
+  if (action.kind == ActionKind::Forward) {
+    if (stage == 0) return 0;
+    return after(forward_end_, stage - 1, times_->transfer(stage - 1, stage));
+  }
   // The last stage's I waits for its own F.
-  const bool turns = !is_forward && stage == times_->last_stage();
-  const int from = is_forward ? stage - 1 : turns ? stage : stage + 1;
-  const Ticks sent =
-      (is_forward || turns ? forward_end_ : gradient_end_)[times_->slot(from, microbatch)];
-  if (sent == kNever) return kNever;
-  return sent + (turns ? times_->turn : times_->transfer(from, stage));
+  if (stage == times_->last_stage()) return after(forward_end_, stage, times_->turn);
+  return after(gradient_end_, stage + 1, times_->transfer(stage + 1, stage));
 }
 
 void ListState::add_arrivals(int stage, Ticks now, std::vector<Ticks>* waits) const {

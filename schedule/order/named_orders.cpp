@@ -443,8 +443,10 @@ std::vector<std::string> order_names(bool (*holds)(const OrderTraits&)) {
 std::string order_list(bool (*holds)(const OrderTraits&)) {
   const std::vector<std::string> names = order_names(holds);
   std::string list;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    list += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) list += i + 1 < names.size() ? ", " : " and ";
+    list += names[i];
+  }
   return list;
 }
 

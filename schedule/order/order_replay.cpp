@@ -56,11 +56,13 @@ class WorkList {
     const double own = is_vocabulary(action.kind) ? 0 : ends_.ready(action);
     const auto input = vocabulary_input(order_, action, vocabulary_);
     if (!input) return own;
-    const double end = input->stage < 0 ? all_ranks_pass(input->kind, action.microbatch).end()
-                       : input->kind == ActionKind::Forward
-                           ? ends_.forward(input->stage, action.microbatch)
-                           : ends_.gradient(input->stage, action.microbatch);
-    return std::max(own, end + input->delay);
+    return std::max(own, end_of(*input, action.microbatch) + input->delay);
+  }
+
+  double end_of(const VocabularyInput& input, Microbatch microbatch) {
+    if (input.stage < 0) return all_ranks_pass(input.kind, microbatch).end();
+    if (input.kind == ActionKind::Forward) return ends_.forward(input.stage, microbatch);
+    return ends_.gradient(input.stage, microbatch);
   }
 
   void run(int rank) {

@@ -83,8 +83,8 @@ Result<Action> parse_action(std::string_view text) {
         "found '{}', expected a stage, one of F, B, I, W, UNSHARD, RESHARD, REDUCE_GRAD, SEND_F, "
         "RECV_F, SEND_B, RECV_B, E, S, T, G, and a microbatch, as in 2F0",
         text)};
-  const bool counted = has_microbatch(known->kind);
-  if (microbatch.empty() == counted)
+  const bool counted = has_microbatch(known->kind), has_number = !microbatch.empty();
+  if (has_number != counted)
     return Error{fmt::format("found '{}', expected {} microbatch after {}", text,
                              counted ? "a" : "no", name)};
   Action action{Stage{id_of(stage)}, known->kind, Microbatch{counted ? id_of(microbatch) : 0}};

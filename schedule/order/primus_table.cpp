@@ -74,8 +74,8 @@ Result<std::vector<Action>> parse_nodes(const std::string& row) {
                       std::string(std::find(at, row.cend(), '('), row.cend()).substr(0, 20))};
     const bool opens = node.length(1) > 0, closes = node.length(5) > 0;
     if (opens && inside) return Error{"found [ after [, expected [ and ] in turn"};
-    if (closes && !opens && !inside) return Error{"found ] alone, expected [ and ] in turn"};
     inside = inside || opens;
+    if (closes && !inside) return Error{"found ] alone, expected [ and ] in turn"};
     if (inside && previous >= 0 && is_compute(known->kind)) actions[previous].with_next = true;
     if (inside && is_compute(known->kind)) previous = static_cast<int>(actions.size());
     actions.push_back(

@@ -214,9 +214,9 @@ class SqueezedBlocks {
   void place(RankRow* row, const Action& action, int slot, int now) {
     row->cells[slot] = action;
     slot_of(action.kind, index(action.stage), index(action.microbatch)) = slot;
-    const int more = action.kind == ActionKind::Forward          ? 1
-                     : action.kind == ActionKind::BackwardWeight ? -1
-                                                                 : 0;
+    int more = 0;
+    if (action.kind == ActionKind::Forward) more = 1;
+    if (action.kind == ActionKind::BackwardWeight) more = -1;
     for (int later = slot; later <= now; ++later) row->held[later] += more;
   }
 
@@ -297,13 +297,14 @@ std::optional<Skeleton> make_skeleton(SkeletonKind kind, const ListProblem& prob
     if (!ranks) return std::nullopt;
     return Skeleton{std::move(*ranks), true};
   }
-  Skeleton skeleton{{}, kind == SkeletonKind::Zbv};
-  for (int rank = 0; rank < pp; ++rank)
-    skeleton.ranks.push_back(
-        kind == SkeletonKind::Zbv ? zbv_rank(pp, rank, microbatches)
-        : kind == SkeletonKind::OneFOneB
-            ? in_turn(rank, microbatches, warm_up_of_1f1b(pp, rank, limit))
-            : in_turn(rank, microbatches, warm_up_until_gradients(pp, rank, limit)));
+  const bool is_zbv = kind == SkeletonKind::Zbv;
+  Skeleton skeleton{{}, is_zbv};
+  for (int rank = 0; rank < pp; ++rank) {
+    const int warm_up = kind == SkeletonKind::OneFOneB ? warm_up_of_1f1b(pp, rank, limit)
+                                                       : warm_up_until_gradients(pp, rank, limit);
+    skeleton.ranks.push_back(is_zbv ? zbv_rank(pp, rank, microbatches)
+                                    : in_turn(rank, microbatches, warm_up));
+  }
   return skeleton;
 }
 

@@ -126,11 +126,9 @@ class SplitSearch {
     int tried = 0;
     for (const Move& move : moves_of(*split, now)) {
       if (known_.size() >= most_) break;
-      const bool has_better = best_value.better_than(now);
-      const bool is_bound = move.change > -std::numeric_limits<double>::infinity();
-      if (has_better && is_bound &&
-          (tried >= kAtLeast || now.time + move.change >= best_value.time))
-        break;
+      const bool has_bound = move.change > -std::numeric_limits<double>::infinity();
+      const bool is_enough = tried >= kAtLeast || now.time + move.change >= best_value.time;
+      if (has_bound && is_enough && best_value.better_than(now)) break;
       std::vector<int> next = with_layer_moved(*split, move.from, move.to);
       const SplitValue value = value_of(next);
       ++tried;

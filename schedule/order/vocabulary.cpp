@@ -153,9 +153,10 @@ class OutputPlayer {
     played_[rank].push_back({now, {lowest_stages_[rank], kind, microbatch}});
     AllRanksPass& all = (is_s ? s_ : t_)[index(microbatch)];
     all.note(end);
+    const ActionKind gives_gradient = algorithm_ == 2 ? ActionKind::OutputS : ActionKind::OutputT;
     if (all.ranks_left == 0) {
       if (is_s) wake_all(softmax_reduced(microbatch));
-      if (is_s == (algorithm_ == 2)) wake(rank_of_stage_.back(), gradient_summed(microbatch));
+      if (kind == gives_gradient) wake(rank_of_stage_.back(), gradient_summed(microbatch));
     }
     end_at(end, rank);
   }
@@ -273,10 +274,10 @@ double make_room(const OrderSpec& spec, std::vector<OrderCosts>* stages) {
   double longest = 0;
   for (OrderCosts& stage : *stages) {
     longest = std::max({longest, stage.forward, stage.input, stage.weight});
-    double& grown = spec.vocabulary_room.with == ActionKind::Forward         ? stage.forward
-                    : spec.vocabulary_room.with == ActionKind::BackwardInput ? stage.input
-                                                                             : stage.weight;
-    grown += (own.s + own.t + own.embedding + own.embedding_gradient) / spec.vpp;
+    double* grown = &stage.weight;
+    if (spec.vocabulary_room.with == ActionKind::Forward) grown = &stage.forward;
+    if (spec.vocabulary_room.with == ActionKind::BackwardInput) grown = &stage.input;
+    *grown += (own.s + own.t + own.embedding + own.embedding_gradient) / spec.vpp;
   }
   const double sent = own.send_output + own.reduce_softmax + own.sum_gradient;
   const double passes = own.s + (spec.vocabulary == 1 ? own.t : 0);  // passes that B waits for

@@ -77,7 +77,7 @@ OrderRounds WeightFill::find_rounds() {
     if (now.size() < ranks_.size()) continue;  // a rank is not yet in its repeated part
     add_state(&now);
     const auto [before, is_new] = states.try_emplace(std::move(now), entered);
-    // The round repeats only while a microbatch is left to enter: hence one more.
+    // The fill is entered + 1, as the round repeats only while a microbatch is left to enter.
     if (!is_new) return {entered - before->second, entered + 1};
   }
   return {0, 0};
@@ -144,15 +144,16 @@ bool WeightFill::make_room(int rank) {
 void WeightFill::fill_gap(int rank, ActionKind kind, Ticks ready) {
   RankState& own = ranks_[rank];
   const ListState::RankState& now = state_.rank(rank);
-  while (rule_ != FillRule::AsGiven && !own.weights.empty() && ready > now.free_at) {
-    const Ticks weight = times_.stages[index(own.weights.front().stage)].weight;
-    if (ready - now.free_at < weight && !fills(own, kind, ready - now.free_at)) break;
+  const auto gap = [&] { return ready - now.free_at; };  // each W shortens it
+  while (gap() > 0 && !own.weights.empty() && rule_ != FillRule::AsGiven) {
+    const bool fits = times_.stages[index(own.weights.front().stage)].weight <= gap();
+    if (!fits && !fills(own, kind, gap())) break;
     do_weight(rank);
   }
-  if (ready > now.free_at && now.first_start != kNever) {
-    own.idle += ready - now.free_at;
-    most_idle_ = std::max(most_idle_, own.idle);
-  }
+  const bool has_begun = now.first_start != kNever;
+  if (gap() <= 0 || !has_begun) return;
+  own.idle += gap();
+  most_idle_ = std::max(most_idle_, own.idle);
 }
 
 bool WeightFill::fills(const RankState& own, ActionKind kind, Ticks gap) const {
