@@ -108,15 +108,17 @@ class EventMaker {
   Status add_transfer_end(const ChakraPlace& place) {
     const ChakraNode& node = at(place);
     const bool sends = node.type == ChakraType::Send;
+    const char* const own_key = sends ? "comm_src" : "comm_dst";
+    const char* const other_key = sends ? "comm_dst" : "comm_src";
     const auto& there = sends ? node.comm_dst : node.comm_src;
     const std::int64_t here = (sends ? node.comm_src : node.comm_dst).value_or(place.rank);
     if (here != place.rank)
-      return error(place, fmt::format("found {} {}, expected its own rank",
-                                      sends ? "comm_src" : "comm_dst", here));
-    if (!there || *there < 0 || *there >= ranks() || *there == place.rank)
+      return error(place, fmt::format("found {} {}, expected its own rank", own_key, here));
+    const bool is_rank = there && *there >= 0 && *there < ranks();
+    if (!is_rank || *there == place.rank)
       return error(place, fmt::format("found {} {}, expected another rank that has a file: 0 to {}",
-                                      sends ? "comm_dst" : "comm_src",
-                                      there ? fmt::format("{}", *there) : "missing", ranks() - 1));
+                                      other_key, there ? fmt::format("{}", *there) : "missing",
+                                      ranks() - 1));
     const auto other = static_cast<std::int32_t>(*there);
     Transfers& transfers = transfers_[{sends ? place.rank : other, sends ? other : place.rank,
                                        node.comm_tag.value_or(0)}];
@@ -144,8 +146,8 @@ class EventMaker {
       if (at(place).duration_us > 0) least = std::min(least, to_ns_of(at(place)));
     }
     event->duration_ns = least == std::numeric_limits<Nanoseconds>::max() ? 0 : least;
-    if (event->duration_ns > 0 || to_be_priced_ || event->bytes == 0 || job_.ranks[0].rendezvous)
-      return Done{};
+    const bool may_be_0 = to_be_priced_ || event->bytes == 0 || job_.ranks[0].rendezvous;
+    if (event->duration_ns > 0 || may_be_0) return Done{};
     return error(places.front(),
                  "found communication without duration_micros, expected one, or a cluster that "
                  "prices it (--cluster)");
@@ -250,7 +252,7 @@ class EventMaker {
     for (std::int32_t rank = 0; rank < ranks(); ++rank) {
       const ChakraGraph& graph = out_.graphs[rank];
       const std::vector<std::int32_t>& event_of = out_.event_of[rank];
-      std::int32_t compute = -1, queued = -1;
+      std::int32_t compute = -1, queued = -1;  // the last event on each lane; -1: none
       for (const std::uint32_t node : graph.order) {
         const std::int32_t event = event_of[node];
         if (event < 0) continue;
@@ -259,12 +261,10 @@ class EventMaker {
           for (const std::uint32_t wait : graph.waits[node])
             waits_[event].push_back(event_of[wait]);
         }
-        std::int32_t* lane = part == ChakraPart::Compute  ? &compute
-                             : part == ChakraPart::Queued ? &queued
-                                                          : nullptr;
-        if (lane == nullptr) continue;
-        if (*lane >= 0) waits_[event].push_back(*lane);
-        *lane = event;
+        if (part != ChakraPart::Compute && part != ChakraPart::Queued) continue;
+        std::int32_t& lane = part == ChakraPart::Compute ? compute : queued;
+        if (lane >= 0) waits_[event].push_back(lane);
+        lane = event;
       }
     }
   }

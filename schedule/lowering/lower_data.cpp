@@ -169,8 +169,8 @@ void DataLane::reduce_rest(std::vector<std::uint32_t>* waits) {
   for (const Bucket& bucket : buckets_) {
     if (!bucket.is_reduced) rest.bytes = rest.bytes + bucket.bytes;
   }
-  const std::uint32_t op =
-      communicate(kind, rest.bytes.gradient_bytes, rest.bytes.expert_gradient_bytes, rest, *waits);
+  const std::uint32_t op = communicate(kind, dense_, rest.bytes.gradient_bytes,
+                                       rest.bytes.expert_gradient_bytes, rest, *waits);
   if (op != kNoOp) {
     waits->assign(1, op);
   } else if (last_reduction_ != kNoOp) {
@@ -200,21 +200,21 @@ void DataLane::gather_rest(std::span<const std::uint32_t> waits) {
   if (options_.zero == 0 || options_.zero == 3 || options_.param_gather) return;
   Bucket all{.stage = -1};
   for (const Bucket& bucket : buckets_) all.bytes = all.bytes + bucket.bytes;
-  communicate(OpKind::AllGather, all.bytes.parameter_bytes, all.bytes.expert_parameter_bytes, all,
-              waits);
+  communicate(OpKind::AllGather, dense_, all.bytes.parameter_bytes,
+              all.bytes.expert_parameter_bytes, all, waits);
 }
 
 void DataLane::gather(Bucket* bucket, std::span<const std::uint32_t> waits, bool forward) {
   ShardGroups dense = dense_;
   if (!forward && secondary_ >= 0) dense.slot = secondary_;
-  bucket->gathered = communicate(OpKind::AllGather, bucket->bytes.parameter_bytes,
-                                 bucket->bytes.expert_parameter_bytes, *bucket, waits, dense);
+  bucket->gathered = communicate(OpKind::AllGather, dense, bucket->bytes.parameter_bytes,
+                                 bucket->bytes.expert_parameter_bytes, *bucket, waits);
   bucket->is_gathered = true;
 }
 
 void DataLane::reduce(Bucket* bucket, std::uint32_t op) {
   const OpKind kind = options_.zero == 0 ? OpKind::AllReduce : OpKind::ReduceScatter;
-  const std::uint32_t reduced = communicate(kind, bucket->bytes.gradient_bytes,
+  const std::uint32_t reduced = communicate(kind, dense_, bucket->bytes.gradient_bytes,
                                             bucket->bytes.expert_gradient_bytes, *bucket, {&op, 1});
   bucket->is_reduced = true;
   if (reduced == kNoOp) return;
@@ -222,14 +222,9 @@ void DataLane::reduce(Bucket* bucket, std::uint32_t op) {
   if (!options_.grad_reduce) exposed_.push_back(reduced);
 }
 
-std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
+std::uint32_t DataLane::communicate(OpKind kind, const ShardGroups& dense_group, Bytes dense,
+                                    Bytes expert, const Bucket& bucket,
                                     std::span<const std::uint32_t> waits) {
-  return communicate(kind, dense, expert, bucket, waits, dense_);
-}
-
-std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
-                                    std::span<const std::uint32_t> waits,
-                                    const ShardGroups& dense_group) {
   std::uint32_t last = kNoOp;
   for (const auto& [group, bytes] : {std::pair{dense_group, dense}, std::pair{expert_, expert}}) {
     if (bytes == 0) continue;

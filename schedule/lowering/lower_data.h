@@ -86,10 +86,8 @@ class DataLane {
   // Adds an op for the dense bytes, then one for the experts' bytes. After each, scattered
   // gradients are all-reduced between the ranks that hold the same shard. Returns the last op, or
   // kNoOp.
-  std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
-                            std::span<const std::uint32_t> waits);
-  std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
-                            std::span<const std::uint32_t> waits, const ShardGroups& dense_group);
+  std::uint32_t communicate(OpKind kind, const ShardGroups& dense_group, Bytes dense, Bytes expert,
+                            const Bucket& bucket, std::span<const std::uint32_t> waits);
   std::uint32_t add(OpKind kind, std::int16_t slot, Bytes bytes, const Bucket& bucket,
                     std::span<const std::uint32_t> waits);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -18,6 +19,13 @@ constexpr std::array<std::string_view, kOpKinds> kOpNames = {
     "reduce-scatter",    "all-gather", "all-to-all",     "ring-shift",
     "embedding-forward", "output-s",   "output-t",       "embedding-backward"};
 
+constexpr std::pair<OpKind, CommKind> kCollectives[] = {
+    {OpKind::AllReduce, CommKind::AllReduce},
+    {OpKind::ReduceScatter, CommKind::ReduceScatter},
+    {OpKind::AllGather, CommKind::AllGather},
+    {OpKind::AllToAll, CommKind::AllToAll},
+    {OpKind::RingShift, CommKind::RingShift}};
+
 }  // namespace
 
 std::string_view op_kind_name(OpKind kind) { return kOpNames[static_cast<std::size_t>(kind)]; }
@@ -30,37 +38,14 @@ std::optional<OpKind> op_kind_named(std::string_view word) {
 
 CommKind comm_kind(OpKind kind) {
   CHECK(!is_compute(kind));
-  switch (kind) {
-    case OpKind::AllReduce:
-      return CommKind::AllReduce;
-    case OpKind::ReduceScatter:
-      return CommKind::ReduceScatter;
-    case OpKind::AllGather:
-      return CommKind::AllGather;
-    case OpKind::AllToAll:
-      return CommKind::AllToAll;
-    case OpKind::RingShift:
-      return CommKind::RingShift;
-    default:
-      return CommKind::SendRecv;
-  }
+  for (const auto& [op, comm] : kCollectives)
+    if (op == kind) return comm;
+  return CommKind::SendRecv;
 }
 
 OpKind op_kind(CommKind kind) {
-  switch (kind) {
-    case CommKind::AllReduce:
-      return OpKind::AllReduce;
-    case CommKind::ReduceScatter:
-      return OpKind::ReduceScatter;
-    case CommKind::AllGather:
-      return OpKind::AllGather;
-    case CommKind::AllToAll:
-      return OpKind::AllToAll;
-    case CommKind::RingShift:
-      return OpKind::RingShift;
-    case CommKind::SendRecv:
-      break;
-  }
+  for (const auto& [op, comm] : kCollectives)
+    if (comm == kind) return op;
   CHECK(false && "a transfer is a Send on one rank and a Recv on the other");
 }
 

@@ -114,8 +114,10 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
       a.microbatch != b.microbatch)
     return false;
   if (!is_transfer(a.kind)) return a.kind == b.kind;
-  return is_transfer(b.kind) && role_a != role_b && (a.kind == OpKind::Send) == (role_a == 0) &&
-         (b.kind == OpKind::Send) == (role_b == 0);
+  const auto fits = [](const Op& op, int role) {
+    return op.kind == (role == 0 ? OpKind::Send : OpKind::Recv);
+  };
+  return role_a != role_b && fits(a, role_a) && fits(b, role_b);
 }
 
 // Checks that ranks and communicators list each other, each once, and that a rank's slot has a
@@ -244,12 +246,10 @@ Validity check_communicators(const Program& program) {
   return Done{};
 }
 
-// Checks that the program would end even if a rank did all its ops one after another, and blocked
-// in each communication until all participants have arrived. If so, no two communicators can wait
-// for each other, which NCCL requires of several communicators on one device. p: a folded rank; c:
-// a class of communicators.
-Validity check_issue_order(const Program& program) {
-  const RankFolding folding = fold(program);
+// Plays the program as if a rank did all its ops one after another, and blocked in each
+// communication until all participants have arrived. Returns how many ops each folded rank ends.
+// p: a folded rank; c: a class of communicators.
+std::vector<std::uint32_t> play_blocking(const Program& program, const RankFolding& folding) {
   std::vector<std::uint32_t> cursor(folding.folded_ranks.size());
   std::vector<std::int32_t> arrived(folding.comm_classes.size());
   std::vector<std::int32_t> runnable;
@@ -274,6 +274,14 @@ Validity check_issue_order(const Program& program) {
       ++cursor[p];
     }
   }
+  return cursor;
+}
+
+// Checks that the program would end even so. Then no two communicators can wait for each other,
+// which NCCL requires of several communicators on one device.
+Validity check_issue_order(const Program& program) {
+  const RankFolding folding = fold(program);
+  const std::vector<std::uint32_t> cursor = play_blocking(program, folding);
   constexpr int kMostNamed = 8;
   std::string stuck;
   int count = 0;

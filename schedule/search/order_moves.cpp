@@ -142,8 +142,8 @@ void OrderMoves::step() {
   }
   move(rank, from, to);
   Value& before = history_[steps_++ % history_.size()];
-  if (keeps_limit(rank) && replay() &&
-      (replayed_value_ <= before || replayed_value_ <= current_value_)) {
+  const bool is_possible = keeps_limit(rank) && replay();
+  if (is_possible && (replayed_value_ <= before || replayed_value_ <= current_value_)) {
     current_value_ = replayed_value_;
     find_critical();
   } else {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 
 #include "schedule/order/list_policies.h"
 
@@ -49,25 +48,22 @@ SingleMicrobatchTimes alone_times(const SearchProblem& problem) {
 constexpr double kLast = 1e6;
 
 // Returns the turns of F and of I, in this order, on a stage of chunk c of n chunks. W comes last.
-using Preference = std::function<std::pair<double, double>(int c, int n)>;
+using Preference = std::pair<double, double> (*)(int c, int n);
 
-const std::vector<Preference>& preferences() {
-  static const std::vector<Preference> all = {
-      // Forwards first. With two chunks: F1 F0 I0 I1 and F1 F0 I1 I0.
-      [](int c, int n) { return std::pair<double, double>(-c, n + c); },
-      [](int c, int n) { return std::pair<double, double>(-c, 2 * n - c); },
-      // Gradients first. With two chunks: I0 I1 F1 F0 and I1 I0 F1 F0.
-      [](int c, int n) { return std::pair<double, double>(-c, c - 2 * n); },
-      [](int c, int n) { return std::pair<double, double>(-c, -c - n); },
-      // Forwards and gradients in turn. With two chunks: F1 I1 F0 I0, I0 F1 I1 F0, I1 F1 I0 F0 and
-      // I0 I1 F1 F0.
-      [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * (n - c) + 1); },
-      [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * c + 1); },
-      [](int c, int n) { return std::pair<double, double>(2 * (n - c) + 1, 2 * (n - c)); },
-      [](int c, int n) { return std::pair<double, double>(2 * (n - c) + 1, 2 * c); },
-  };
-  return all;
-}
+constexpr Preference kPreferences[] = {
+    // Forwards first. With two chunks: F1 F0 I0 I1 and F1 F0 I1 I0.
+    [](int c, int n) { return std::pair<double, double>(-c, n + c); },
+    [](int c, int n) { return std::pair<double, double>(-c, 2 * n - c); },
+    // Gradients first. With two chunks: I0 I1 F1 F0 and I1 I0 F1 F0.
+    [](int c, int n) { return std::pair<double, double>(-c, c - 2 * n); },
+    [](int c, int n) { return std::pair<double, double>(-c, -c - n); },
+    // Forwards and gradients in turn. With two chunks: F1 I1 F0 I0, I0 F1 I1 F0, I1 F1 I0 F0 and
+    // I0 I1 F1 F0.
+    [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * (n - c) + 1); },
+    [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * c + 1); },
+    [](int c, int n) { return std::pair<double, double>(2 * (n - c) + 1, 2 * (n - c)); },
+    [](int c, int n) { return std::pair<double, double>(2 * (n - c) + 1, 2 * c); },
+};
 
 class PolicyMaker {
  public:
@@ -78,7 +74,7 @@ class PolicyMaker {
         chunks_(problem.stages() / pp_) {}
 
   std::vector<SchedulePolicy> all() {
-    for (const Preference& preference : preferences()) add(of_preference(preference));
+    for (const Preference preference : kPreferences) add(of_preference(preference));
     for (const double lead : {-1., 0., 0.5, 1., 2., 4.}) {
       for (const double lag : {0., 1., 3., kLast}) add(block(lead, lag));
     }
@@ -115,7 +111,7 @@ class PolicyMaker {
     return policy;
   }
 
-  SchedulePolicy of_preference(const Preference& preference) const {
+  SchedulePolicy of_preference(Preference preference) const {
     SchedulePolicy policy = empty();
     for (int s = 0; s < problem_.stages(); ++s) {
       const auto [forward, input] = preference(s / pp_, chunks_);
@@ -194,6 +190,14 @@ double span_of(const SchedulePolicy& policy) {
   return high - low;
 }
 
+// Returns whether a change that begins at stage `first` is also of the later stage s. Scope 0:
+// stage `first` alone; 1: all later ones too; 2: those of its rank; 3: those of its chunk.
+bool is_in_scope(const SearchProblem& problem, int scope, int first, int s) {
+  if (scope == 0) return s == first;
+  if (scope == 2) return problem.rank_of_stage[s] == problem.rank_of_stage[first];
+  return scope == 1 || s / problem.pp() == first / problem.pp();
+}
+
 // Shifts the turns of one kind of action by an eighth of a period to a whole one, on some stages.
 void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt19937_64* random) {
   constexpr double kSteps[] = {-1, -0.5, -0.25, -0.125, 0.125, 0.25, 0.5, 1};
@@ -203,14 +207,10 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
   double Turns::*const turn =
       std::array{&Turns::forward, &Turns::input, &Turns::weight}[random_below(3, random)];
   const int first = random_below(problem.stages(), random);
-  // 0: stage `first` alone; 1: it and all later ones; 2: the later ones of its rank; 3: of its
-  // chunk.
   const int scope = random_below(4, random);
   for (int s = first; s < problem.stages(); ++s) {
+    if (!is_in_scope(problem, scope, first, s)) continue;
     Turns& own = policy->stages[s];
-    if (scope == 0 && s > first) break;
-    if (scope == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
-    if (scope == 3 && s / problem.pp() != first / problem.pp()) break;
     // A W that only fills idle time first gets a turn one period after its I.
     if (turn == &Turns::weight && own.weight >= kLast)
       own.weight = own.input + (policy->period > 0 ? policy->period : unit);
@@ -222,10 +222,9 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
 void change_limits(const SearchProblem& problem, SchedulePolicy* policy, std::mt19937_64* random) {
   const int step = random_below(2, random) == 0 ? 1 : -1;
   const int first = random_below(problem.stages(), random);
-  const int scope = random_below(3, random);  // as in change_turns()
+  const int scope = random_below(3, random);
   for (int s = first; s < problem.stages(); ++s) {
-    if (scope == 0 && s > first) break;
-    if (scope == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
+    if (!is_in_scope(problem, scope, first, s)) continue;
     int& most = policy->stages[s].most_live;
     most = std::max(1, std::min(most, problem.microbatches) + step);
   }

@@ -15,8 +15,14 @@ namespace {
 // A turn after all others.
 constexpr double kNoTurn = std::numeric_limits<double>::infinity();
 
+// By Pass.
 constexpr ActionKind kKinds[] = {ActionKind::Forward, ActionKind::BackwardInput,
                                  ActionKind::BackwardWeight};
+constexpr double SchedulePolicy::StageTurns::*kTurns[] = {&SchedulePolicy::StageTurns::forward,
+                                                          &SchedulePolicy::StageTurns::input,
+                                                          &SchedulePolicy::StageTurns::weight};
+
+Ticks arrival_of(Ticks sent, Ticks transfer) { return sent == kNever ? kNever : sent + transfer; }
 
 }  // namespace
 
@@ -105,30 +111,25 @@ Order PolicyScheduler::order() const {
 Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
   const StageState& stage = stages_[s];
   const int microbatch = stage.done[pass];
-  if (pass == kForward) {
-    if (microbatch == problem_.microbatches ||
-        microbatch - stage.done[kInput] >= std::max(policy_->stages[s].most_live, 1))
-      return kNever;
-    if (s == 0) {
-      if (policy_->pace < 0 || microbatch < policy_->pace) return 0;
-      return std::llround((microbatch - policy_->pace) * policy_->entry_period * ticks_of_unit_);
-    }
-    const Ticks sent = stages_[s - 1].forward_end[microbatch];
-    return sent == kNever ? kNever : sent + stages_[s - 1].transfer_on;
-  }
+  if (pass == kForward) return forward_ready(s, microbatch);
   if (pass == kWeight) return microbatch < stage.done[kInput] ? 0 : kNever;
   if (microbatch == stage.done[kForward]) return kNever;
   if (s + 1 == problem_.stages()) return 0;
-  const Ticks sent = stages_[s + 1].input_end[microbatch];
-  return sent == kNever ? kNever : sent + stages_[s + 1].transfer_back;
+  return arrival_of(stages_[s + 1].input_end[microbatch], stages_[s + 1].transfer_back);
+}
+
+Ticks PolicyScheduler::forward_ready(int s, int microbatch) const {
+  const int live = microbatch - stages_[s].done[kInput];
+  if (live >= std::max(policy_->stages[s].most_live, 1)) return kNever;
+  if (microbatch == problem_.microbatches) return kNever;
+  if (s > 0) return arrival_of(stages_[s - 1].forward_end[microbatch], stages_[s - 1].transfer_on);
+  if (policy_->pace < 0 || microbatch < policy_->pace) return 0;
+  return std::llround((microbatch - policy_->pace) * policy_->entry_period * ticks_of_unit_);
 }
 
 // Notes when the stage's next action of the pass is ready, and its turn.
 void PolicyScheduler::update_next(int s, Pass pass) {
-  const SchedulePolicy::StageTurns& turns = policy_->stages[s];
-  const double turn = pass == kForward ? turns.forward
-                      : pass == kInput ? turns.input
-                                       : turns.weight;
+  const double turn = policy_->stages[s].*kTurns[pass];
   stages_[s].next[pass] = {input_ready(s, pass), turn + policy_->period * stages_[s].done[pass]};
 }
 
@@ -163,11 +164,13 @@ void PolicyScheduler::decide(int rank) {
       best_turn = next.turn;
     }
   }
-  if (best_begin != kNever && policy_->weights_first && waiting_turn < best_turn &&
-      weight.stage >= 0) {
+  const bool has_choice = best_begin != kNever, has_weight = weight.stage >= 0;
+  const bool frees_memory = policy_->weights_first && waiting_turn < best_turn && has_weight;
+  const bool is_patient = policy_->patience > 0 || policy_->other_patience > 0;
+  if (has_choice && frees_memory) {
     best = weight;
     best_begin = state.free_at;
-  } else if (best_begin != kNever && (policy_->patience > 0 || policy_->other_patience > 0)) {
+  } else if (has_choice && is_patient) {
     best = wait_for(state, best, &best_begin);
   }
   choices_[rank] = best;

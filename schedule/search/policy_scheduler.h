@@ -102,6 +102,7 @@ class PolicyScheduler {
 
   void reset();
   Ticks input_ready(int stage, Pass pass) const;
+  Ticks forward_ready(int stage, int microbatch) const;
   void update_next(int stage, Pass pass);
   void decide(int rank);
   Choice wait_for(const RankState& rank, Choice choice, Ticks* begin) const;

@@ -8,6 +8,13 @@
 namespace tandem {
 namespace {
 
+bool within_limits(const SearchProblem& problem, const std::vector<double>& bytes) {
+  for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
+    if (bytes[rank] > problem.limit_bytes[rank] * kRoundingOfBytes) return false;
+  }
+  return true;
+}
+
 // Returns what an action adds to the bytes that its rank holds.
 double change(const StageBytes& bytes, ActionKind kind) {
   switch (kind) {
@@ -30,10 +37,7 @@ bool can_fit(const SearchProblem& problem) {
   std::vector<double> least(problem.limit_bytes.size());
   for (int stage = 0; stage < problem.stages(); ++stage)
     least[problem.rank_of_stage[stage]] += problem.bytes[stage].live;
-  for (std::size_t rank = 0; rank < least.size(); ++rank) {
-    if (least[rank] > problem.limit_bytes[rank] * kRoundingOfBytes) return false;
-  }
-  return true;
+  return within_limits(problem, least);
 }
 
 double peak_of_rank(const SearchProblem& problem, const std::vector<Action>& actions) {
@@ -53,11 +57,7 @@ std::vector<double> peak_bytes(const SearchProblem& problem, const Order& order)
 }
 
 bool fits(const SearchProblem& problem, const Order& order) {
-  const std::vector<double> peaks = peak_bytes(problem, order);
-  for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
-    if (peaks[rank] > problem.limit_bytes[rank] * kRoundingOfBytes) return false;
-  }
-  return true;
+  return within_limits(problem, peak_bytes(problem, order));
 }
 
 double makespan(const SearchProblem& problem, const Order& order) {

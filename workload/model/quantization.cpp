@@ -39,8 +39,6 @@ constexpr std::int64_t kMostSteps = 64;  // near widths on either side, about
 constexpr std::int64_t kTileMultiple = 256;
 // With so many products side by side, an unfilled wave no longer matters.
 constexpr std::int64_t kManyProducts = 4096;
-// Tensor cores want rows of whole 16 bytes.
-constexpr std::int64_t kTensorCoreBytes = 16;
 // Widths should be multiples of this, by NVIDIA's guide for A100s (128 bytes of 16-bit numbers).
 constexpr std::int64_t kWidthMultiple = 64;
 constexpr int kHeadMultiple = 8;
@@ -54,7 +52,7 @@ std::int64_t number_bytes(const CostModel& cost, const Gemm& gemm) {
 bool unaligned(const CostModel& cost, const Gemm& gemm) {
   const std::int64_t bytes = number_bytes(cost, gemm);
   if (bytes == 1) return false;  // cast into rows of whole 16 bytes
-  return gemm.n * bytes % kTensorCoreBytes != 0 || gemm.k * bytes % kTensorCoreBytes != 0;
+  return gemm.n * bytes % kAlignedBytes != 0 || gemm.k * bytes % kAlignedBytes != 0;
 }
 
 // Returns the product's time without waste. So many copies of it are priced side by side that all
@@ -65,7 +63,7 @@ double even_s(const CostModel& cost, const Gemm& gemm) {
     return kTileMultiple / std::gcd(side, kTileMultiple);
   };
   const std::int64_t bytes = number_bytes(cost, gemm);
-  const std::int64_t row = kTensorCoreBytes / std::min(bytes, kTensorCoreBytes);
+  const std::int64_t row = kAlignedBytes / std::min<std::int64_t>(bytes, kAlignedBytes);
   Gemm many = gemm;
   many.batch *= kManyProducts;
   many.m *= repeats(gemm.m);
