@@ -298,8 +298,8 @@ class RankLowering {
   bool shares_embedding() const {
     const int first = context_.rank_of_stage.front();
     const int last = context_.rank_of_stage[context_.order.stages / context_.order.chains - 1];
-    return context_.work.embedding_gradient_bytes > 0 && first != last &&
-           (rank_ == first || rank_ == last);
+    const bool is_end = rank_ == first || rank_ == last;
+    return context_.work.embedding_gradient_bytes > 0 && first != last && is_end;
   }
 
   const Context& context_;

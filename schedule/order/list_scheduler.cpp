@@ -242,9 +242,9 @@ class Scheduler {
     const ListState::StageState& done = state_.stage(times_.stage_of(rank, chunk));
     const ListState::RankState& own = state_.rank(rank);
     const int room = problem_.chunks - 1 - chunk;
-    return own.held < problem_.memory_limit && own.live < problem_.in_flight_limit &&
-           done.forwards - done.weights + room < problem_.memory_limit &&
-           done.forwards - done.inputs + room < problem_.in_flight_limit;
+    const int held = done.forwards - done.weights + room, live = done.forwards - done.inputs + room;
+    return std::max(own.held, held) < problem_.memory_limit &&
+           std::max(own.live, live) < problem_.in_flight_limit;
   }
 
   // Returns the rank's stage whose next W has waited longest.

@@ -87,8 +87,9 @@ double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules&
 // (modeling_llama.py, LlamaMLP).
 double inner_bytes(const Model& model, const Plan& plan, bool activation_dropped) {
   const bool keeps_gate = model.gated_mlp && memory_of(trainer_of(plan)).eager_layers;
-  return (model.gated_mlp ? 2 : 1) * stored_bytes(plan) +
-         (activation_dropped ? 0 : input_bytes(plan) + (keeps_gate ? stored_bytes(plan) : 0));
+  const double inputs = (model.gated_mlp ? 2 : 1) * stored_bytes(plan);
+  if (activation_dropped) return inputs;
+  return inputs + (input_bytes(plan) + (keeps_gate ? stored_bytes(plan) : 0));
 }
 
 // Returns the bytes for a number that an eager RMSNorm keeps beyond its 16-bit input and output: 2

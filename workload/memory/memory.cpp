@@ -74,8 +74,8 @@ void offload(const Model& model, const Plan& plan, const StageLayers& at, StageM
 
 // Says whether the stage has no embedding, no head and no layer that predicts a further token.
 bool has_layers_alone(const Model& model, const Plan& plan, int stage) {
-  return stage > 0 && stage + 1 < plan.stages() &&
-         (model.mtp_layers == 0 || stage != plan.mtp_stage());
+  const bool predicts = model.mtp_layers > 0 && stage == plan.mtp_stage();
+  return stage > 0 && stage + 1 < plan.stages() && !predicts;
 }
 
 // Returns the bytes of the two quantized copies of linear layers' weights, row by row and column by
