@@ -134,6 +134,7 @@ void DataLane::gather_ahead(Bucket* bucket, std::uint32_t last_compute,
 void DataLane::gather_for_pass(Bucket* bucket, bool forward,
                                std::array<std::uint32_t, 2> last_computes,
                                std::vector<std::uint32_t>* waits) {
+  // With param_gather it does not wait for the last compute op, which it then overlaps.
   const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
   if (!bucket->is_gathered) gather(bucket, {&after, 1}, forward);
   waits->push_back(std::exchange(bucket->gathered, kNoOp));

@@ -23,7 +23,7 @@ class DataLane {
   void begin_pass(int stage, ActionKind kind);
   // Call before a step that uses the unit's parameters and waits for `*waits`. Adds gathers, and
   // adds the ones that the step must wait for to `*waits`. `last_computes`: the rank's last compute
-  // op, and the one before it. A gather waits for the former, or, to overlap it, for the latter.
+  // op, and the one before it.
   void gather_before_use(int stage, int unit, bool forward,
                          std::array<std::uint32_t, 2> last_computes,
                          std::vector<std::uint32_t>* waits);

@@ -68,8 +68,8 @@ class Wiring {
   void connect_holders(int pipeline, std::int16_t Slots::*slot, std::int16_t Slots::*replicas,
                        int stride, int shard) {
     const std::vector<int> holders = context_.holders(pipeline);
-    if (holders.front() != pipeline) return;  // the first of them connects all
-    const int copies = stage_ranks() / stride;
+    if (holders.front() != pipeline) return;    // the first of them connects all
+    const int copies = stage_ranks() / stride;  // of a parameter, on each holder
     const int all = copies * static_cast<int>(holders.size());
     for (int first = 0; first < stride; ++first) {
       // Connects `size` of these ranks that are `step` apart in the list of all of them.

@@ -165,7 +165,7 @@ void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const 
   const int arrived = exchange(pass, group, Direction::Out);
   if (shared_input && group.overlaps_shared)
     products_backward(pass, *shared_input, shared_weight, comm);
-  int shared_done = pass->last();
+  int shared_done = pass->last();  // the norm's gradient waits for this step
   pass->follow(arrived);
   over_tensor_group(pass, CommKind::AllGather, group);
   pass->run(input.out);
