@@ -277,7 +277,7 @@ std::vector<std::uint32_t> play_blocking(const Program& program, const RankFoldi
   return cursor;
 }
 
-// Checks that the program would end even so. Then no two communicators can wait for each other,
+// Checks that play_blocking() ends all ops. Then no two communicators can wait for each other,
 // which NCCL requires of several communicators on one device.
 Validity check_issue_order(const Program& program) {
   const RankFolding folding = fold(program);
