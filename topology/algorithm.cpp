@@ -196,10 +196,10 @@ NodeGroups group_by_node(const Cluster& cluster, std::span<const DeviceId> devic
 // all-gather, so twice; these two by themselves once.
 int passes(CommKind kind) { return kind == CommKind::AllReduce ? 2 : 1; }
 
-// Returns the factor for shares on a node's links where NVLinks join its GPUs in pairs; 1 where a
-// switch joins all. The graph gives each GPU the rate B of the best joined pair, and rings among
-// the members reach R. The factor is B / R; nvlink_rate() is R / B.
-double nvlink_share(const Cluster& cluster, std::span<const DeviceId> members) {
+// Returns how many times as long members on one node take because NVLinks join its GPUs in pairs; 1
+// where a switch joins all. The graph gives each GPU the rate of the best joined pair, of which the
+// members' rings reach the part nvlink_rate().
+double nvlink_slowdown(const Cluster& cluster, std::span<const DeviceId> members) {
   const ClusterSpec& spec = cluster.spec();
   if (spec.nvlinks.empty() || members.size() < 2) return 1;
   std::vector<int> places;
@@ -221,7 +221,7 @@ void ring_on_node(CommKind kind, std::span<const DeviceId> members, FlowBuilder*
   const double fill = passes(kind) * flows->cluster().spec().ring_fill_steps;
   const double share =
       ring_share(kind, members.size()) + fill / static_cast<double>(members.size());
-  flows->ring(members, share * nvlink_share(flows->cluster(), members));
+  flows->ring(members, share * nvlink_slowdown(flows->cluster(), members));
   flows->steps(ring_steps(kind, members.size()));
 }
 
@@ -256,49 +256,53 @@ void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* f
   }
 }
 
-// Adds k rings over several nodes, where k is the fewest members on a node. A ring visits all
-// members of a node. Ring r enters an even node at member r and leaves it at r - 1; it enters an
-// odd node at r - 1, walks backwards and leaves it at r. With 2 nodes of 4, rings 1 and 2 are
+// The members at which a ring enters a node and leaves it, as places on the node.
+struct RingOnNode {
+  int entry, exit;
+};
+
+// Returns this for ring r of k. It enters an even node at member r, walks forwards round the node
+// and leaves it at r - 1. It enters an odd node at r - 1, walks backwards and leaves it at r. With
+// 2 nodes of 4, rings 1 and 2 are
 //    n0: 1 2 3 0 -> n1: 0 3 2 1 -> n0: 1
 //    n0: 2 3 0 1 -> n1: 1 0 3 2 -> n0: 2
 // So hops between nodes join members of equal place (except from the last of an odd number of
-// nodes), and every ring leaves a node through another member. Each member sends to its neighbour
-// in all rings but the one that leaves through it.
+// nodes), and every ring leaves a node through another member. On a node with more members than
+// rings, the places r are spread evenly: 0 and 3 for 2 rings and 6 members.
+RingOnNode ring_on(int node, std::size_t members, int r, int rings) {
+  const int size = static_cast<int>(members);
+  const int place = static_cast<int>(std::int64_t{r} * size / rings);
+  const int before = (place + size - 1) % size;
+  const bool forward = node % 2 == 0;
+  return forward ? RingOnNode{place, before} : RingOnNode{before, place};
+}
+
+// Adds k rings over several nodes, where k is the fewest members on a node. A ring visits all
+// members of a node. So each member sends to its neighbour on the node in all rings but the one
+// that leaves the node there.
 void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows) {
-  const double ring_efficiency = flows->cluster().spec().ring_efficiency;
   const int nodes = groups.nodes();
   std::size_t fewest = groups.devices.size();
   for (int j = 0; j < nodes; ++j) fewest = std::min(fewest, groups.members(j).size());
   const int rings = static_cast<int>(fewest);
   const double part = share / rings;
+  const double between = part / flows->cluster().spec().ring_efficiency;
 
-  // Returns the place of member r, or with `before` that of member r - 1. On a node with more
-  // members than rings, the k places are spread evenly over its members.
-  const auto place_of = [&](int r, std::span<const DeviceId> members, bool before) {
-    const int size = static_cast<int>(members.size());
-    if (size == 1) return 0;
-    const int place = static_cast<int>(std::int64_t{r} * size / rings);
-    return before ? (place + size - 1) % size : place;
-  };
-  std::vector<char> is_exit;  // by member of a node: whether a ring leaves the node there
   for (int j = 0; j < nodes; ++j) {
-    const int after = j + 1 < nodes ? j + 1 : 0;
-    const bool forward = j % 2 == 0;
+    const int next = (j + 1) % nodes;
     const auto here = groups.members(j);
-    is_exit.assign(here.size(), 0);
+    const auto there = groups.members(next);
+    std::vector<int> rings_to_neighbour(here.size(), rings);  // by member
     for (int r = 0; r < rings; ++r) {
-      const int exit = place_of(r, here, /*before=*/forward);
-      const int entry = place_of(r, groups.members(after), /*before=*/after % 2 != 0);
-      is_exit[exit] = 1;
-      flows->send(here[exit], groups.members(after)[entry], part / ring_efficiency);
+      const int exit = ring_on(j, here.size(), r, rings).exit;
+      flows->send(here[exit], there[ring_on(next, there.size(), r, rings).entry], between);
+      --rings_to_neighbour[exit];
     }
-    if (here.size() == 1) continue;
-    const int size = static_cast<int>(here.size());
-    const double inside = part * nvlink_share(flows->cluster(), here);
-    for (int i = 0; i < size; ++i) {
-      const int times = rings - is_exit[i];
-      const int to = (i + (forward ? 1 : size - 1)) % size;
-      if (times > 0) flows->send(here[i], here[to], inside, times);
+    const double inside = part * nvlink_slowdown(flows->cluster(), here);
+    const std::size_t to_neighbour = j % 2 == 0 ? 1 : here.size() - 1;  // forwards or backwards
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      const DeviceId neighbour = here[(i + to_neighbour) % here.size()];
+      if (rings_to_neighbour[i] > 0) flows->send(here[i], neighbour, inside, rings_to_neighbour[i]);
     }
   }
 }
@@ -314,7 +318,7 @@ void trees_over_nodes(const NodeGroups& groups, bool nvls, FlowBuilder* flows) {
   for (int j = 0; j < groups.nodes() && k > 1; ++j) {
     const auto members = groups.members(j);
     flows->ring(members, nvls ? (1 + part) / cluster.spec().nvls_efficiency
-                              : 2 * (1 - part) * nvlink_share(cluster, members));
+                              : 2 * (1 - part) * nvlink_slowdown(cluster, members));
   }
   flows->steps(nvls ? 2 : 2 * (k - 1));
   if (groups.nodes() == 1) return;
@@ -331,7 +335,7 @@ void hierarchical(const NodeGroups& groups, CommKind kind, bool in_network, Flow
   const auto nodes = static_cast<std::size_t>(groups.nodes());
   for (int j = 0; j < groups.nodes(); ++j) {
     const auto members = groups.members(j);
-    flows->ring(members, ring_share(kind, k) * nvlink_share(flows->cluster(), members));
+    flows->ring(members, ring_share(kind, k) * nvlink_slowdown(flows->cluster(), members));
   }
   flows->steps(ring_steps(kind, k));
   const double part = 1.0 / static_cast<double>(k);
@@ -346,43 +350,67 @@ void hierarchical(const NodeGroups& groups, CommKind kind, bool in_network, Flow
   flows->steps(in_network ? 2 : ring_steps(kind, nodes));
 }
 
-void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algorithm,
-                FlowBuilder* flows) {
+// Adds a collective over several nodes. Only an all-reduce of equally many ranks on each node (k)
+// uses trees, with NVLS or chains on the nodes, or lets the network reduce.
+void collective_over_nodes(CommKind kind, const NodeGroups& groups, Algorithm algorithm,
+                           FlowBuilder* flows) {
   const ClusterSpec& spec = flows->cluster().spec();
-  const std::size_t n = devices.size();
-  const NodeGroups groups = group_by_node(flows->cluster(), devices);
   const std::size_t k = groups.members_per_node();
-  const bool one_node = groups.nodes() == 1;
-  // The base latency is given for an all-reduce. One pass takes half of it, so that scattering
-  // takes as long as gathering.
-  flows->add_latency((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
-  // Only an all-reduce uses trees and NVLS. On one node it may use NVLS. Over several it may use
-  // trees between them, with NVLS or chains on each.
-  const bool reduces_evenly = kind == CommKind::AllReduce && k > 0;
-  const bool asks_nvls = algorithm == Algorithm::Nvls;
-  const bool asks_trees = asks_nvls || algorithm == Algorithm::Tree;
-  const bool has_trees = reduces_evenly && !one_node && asks_trees && spec.trees;
-  const bool has_nvls = reduces_evenly && k > 1 && asks_nvls && (one_node || has_trees);
-  if (has_trees || has_nvls) return trees_over_nodes(groups, has_nvls, flows);
-  if (one_node) return ring_on_node(kind, devices, flows);
-  const bool in_network = spec.in_network_reduction && reduces_evenly;
-  if (in_network || (algorithm == Algorithm::Hierarchical && k > 1))
-    return hierarchical(groups, kind, in_network, flows);
+  if (kind == CommKind::AllReduce && k > 0) {
+    const bool nvls = algorithm == Algorithm::Nvls;
+    if (spec.trees && (nvls || algorithm == Algorithm::Tree))
+      return trees_over_nodes(groups, nvls && k > 1, flows);
+    if (spec.in_network_reduction) return hierarchical(groups, kind, /*in_network=*/true, flows);
+  }
+  if (algorithm == Algorithm::Hierarchical && k > 1)
+    return hierarchical(groups, kind, /*in_network=*/false, flows);
+  const std::size_t n = groups.devices.size();
   rings_over_nodes(groups, ring_share(kind, n), flows);
   flows->steps(ring_steps(kind, n));
 }
 
+void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algorithm,
+                FlowBuilder* flows) {
+  const ClusterSpec& spec = flows->cluster().spec();
+  const NodeGroups groups = group_by_node(flows->cluster(), devices);
+  const bool one_node = groups.nodes() == 1;
+  // The base latency is given for an all-reduce. One pass takes half of it, so that scattering
+  // takes as long as gathering.
+  flows->add_latency((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
+  if (!one_node) return collective_over_nodes(kind, groups, algorithm, flows);
+  if (kind == CommKind::AllReduce && algorithm == Algorithm::Nvls)
+    return trees_over_nodes(groups, /*nvls=*/true, flows);
+  ring_on_node(kind, devices, flows);
+}
+
+// The parts of an all-to-all: a pair's share of the bytes, on one node and between two, and whether
+// loads are summed into a flow for each link.
+struct PairShares {
+  double inside, between;
+  bool by_link;
+};
+
 // Sends from every member to every other, all at once: a flow for each pair, or for each link.
-void exchange(std::span<const DeviceId> members, double share, double inside_share, bool by_link,
-              FlowBuilder* flows) {
-  if (by_link) return flows->all_pairs(members, share, inside_share);
+void exchange(std::span<const DeviceId> members, const PairShares& shares, FlowBuilder* flows) {
+  if (shares.by_link) return flows->all_pairs(members, shares.between, shares.inside);
   const Cluster& cluster = flows->cluster();
   for (const DeviceId from : members) {
     for (const DeviceId to : members) {
       const bool crosses = cluster.node_of(from) != cluster.node_of(to);
-      if (from != to) flows->send(from, to, crosses ? share : inside_share);
+      if (from != to) flows->send(from, to, crosses ? shares.between : shares.inside);
     }
   }
+}
+
+// Adds an all-to-all over nodes of k members on a rail-optimised fabric. Between two nodes all
+// bytes stay on rails: one rail carries a member's parts for all k members of the other node, so k
+// shares. It is the sender's rail (DeepEP), or the receivers' (NCCL's PXN) with as many parts for
+// each. The bytes that are then forwarded over NVLink are not counted.
+void exchange_on_rails(const NodeGroups& groups, PairShares shares, FlowBuilder* flows) {
+  const std::size_t k = groups.members_per_node();
+  shares.between = static_cast<double>(k) * shares.between;
+  for (int node = 0; node < groups.nodes(); ++node) exchange(groups.members(node), shares, flows);
+  for (std::size_t rail = 0; rail < k; ++rail) exchange(groups.at_place(rail), shares, flows);
 }
 
 void all_to_all(std::span<const DeviceId> devices, FlowBuilder* flows) {
@@ -391,24 +419,25 @@ void all_to_all(std::span<const DeviceId> devices, FlowBuilder* flows) {
   const NodeGroups groups = group_by_node(flows->cluster(), devices);
   const bool one_node = groups.nodes() == 1;
   const double share = 1.0 / static_cast<double>(n);
-  const double inside = share * nvlink_share(flows->cluster(), groups.largest_node());
-  const std::size_t k = groups.members_per_node();
-  const bool by_link = n > kPairwiseRanks;
-  // On a rail-optimised fabric the parts for the k members of another node go along the sender's
-  // rail (DeepEP), or along the receiver's (NCCL's PXN). Rails are loaded alike in both. The bytes
-  // that are forwarded over NVLink are not counted.
-  const bool keeps_rails = spec.fabric.kind == Fabric::RailOptimised && k > 1 && !one_node;
-  if (keeps_rails) {
-    for (int node = 0; node < groups.nodes(); ++node)
-      exchange(groups.members(node), 0, inside, by_link, flows);
-    for (std::size_t place = 0; place < k; ++place)
-      exchange(groups.at_place(place), static_cast<double>(k) * share, 0, by_link, flows);
+  const double slowdown = nvlink_slowdown(flows->cluster(), groups.largest_node());
+  const PairShares shares{share * slowdown, share, n > kPairwiseRanks};
+  const bool has_rails = spec.fabric.kind == Fabric::RailOptimised && !one_node;
+  if (has_rails && groups.members_per_node() > 1) {
+    exchange_on_rails(groups, shares, flows);
   } else {
-    exchange(devices, share, inside, by_link, flows);
+    exchange(devices, shares, flows);
   }
   // Inside a node all pairs exchange at once, and that costs as much as a pass.
   if (one_node) flows->add_latency(spec.intra_base_s / 2);
   flows->steps(one_node ? 1 : n - 1);
+}
+
+// Sends all bytes from one device to another.
+void send_all(DeviceId from, DeviceId to, FlowBuilder* flows) {
+  const Cluster& cluster = flows->cluster();
+  const DeviceId pair[] = {from, to};
+  const bool crosses = cluster.node_of(from) != cluster.node_of(to);
+  flows->send(from, to, crosses ? 1 : nvlink_slowdown(cluster, pair));
 }
 
 }  // namespace
@@ -421,19 +450,11 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
   switch (kind) {
     case CommKind::SendRecv:
       CHECK(n == 2);
-      if (cluster.node_of(devices[0]) != cluster.node_of(devices[1])) {
-        flows.send(devices[0], devices[1], 1);
-      } else if (devices[0] != devices[1]) {
-        flows.send(devices[0], devices[1], nvlink_share(cluster, devices));
-      }
+      if (devices[0] != devices[1]) send_all(devices[0], devices[1], &flows);
       flows.steps(1);
       break;
     case CommKind::RingShift:
-      for (std::size_t i = 0; i < n; ++i) {
-        const std::vector<DeviceId> pair = {devices[i], devices[(i + 1) % n]};
-        const bool crosses = cluster.node_of(pair[0]) != cluster.node_of(pair[1]);
-        flows.send(pair[0], pair[1], crosses ? 1 : nvlink_share(cluster, pair));
-      }
+      for (std::size_t i = 0; i < n; ++i) send_all(devices[i], devices[(i + 1) % n], &flows);
       flows.steps(1);
       break;
     case CommKind::AllToAll:
