@@ -116,13 +116,11 @@ std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
     return text + ". " + jobs_text(result, machine, false);
   }
   const SizeInputs& asked = asked_of(result, machine);
-  const bool by_years = asked.years > 0 || asked.price.bought();
+  const std::optional<double> years = asked.years_of_total();
   std::string text = fmt::format("{} {}: {}, {} ", asked.price.bought() ? "Buy" : "Rent",
                                  machine_text(result, machine), kAnswers[answer.question],
                                  money_text(machine.total, asked.price.currency));
-  text += by_years
-              ? fmt::format("over {:g} years", asked.years > 0 ? asked.years : asked.price.years)
-              : "in all";
+  text += years ? fmt::format("over {:g} years", *years) : "in all";
   if (machine.costs.peak_MW > 0) text += fmt::format(", up to {:.3g} MW", machine.costs.peak_MW);
   return text + ". " + jobs_text(result, machine, true);
 }

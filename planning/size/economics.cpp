@@ -21,7 +21,7 @@ double mean_kW(const OfferPrice& price) { return price.node_kW * price.load * pr
 }  // namespace
 
 int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working) {
-  return inputs.spare_nodes >= 0 ? inputs.spare_nodes : spares_for(inputs.failures, working);
+  return inputs.chooses_spares() ? spares_for(inputs.failures, working) : inputs.spare_nodes;
 }
 
 Economics economics(const SizeInputs& inputs, const Work& work) {

@@ -37,10 +37,10 @@ bool is_possible(const SizedJob& job) { return job.result && job.result->trainin
 // Returns the value over its limit; 0: there is no limit.
 double share_of_limit(double value, double limit) { return limit > 0 ? value / limit : 0; }
 
-// Returns whether spares were to be chosen (spare_nodes is -1: as many as needed), and no number of
-// them keeps the job running as long as wanted.
+// Returns whether no number of spares keeps the job running as long as wanted. A number of the
+// user's own is taken as it is.
 bool fails_too_fast(const SizeInputs& inputs, const Economics& e) {
-  return inputs.spare_nodes < 0 && e.available < kWantedAvailability;
+  return inputs.chooses_spares() && e.available < kWantedAvailability;
 }
 
 // A machine's need over a limit of [size]. Above 1 the limit is exceeded.
@@ -78,39 +78,38 @@ Excess limit_excess(const JobsOfCases& all, const Machine& machine) {
 // Returns warnings of settings of the file that the job's time simplifies.
 std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) {
   std::vector<std::string> lines;
-  const SizeInputs& inputs = all.inputs_of(job);
-  const Scenario& scenario = all.case_of(job).scenario;
-  if (varies_by_seed(scenario) && scenario.variability.repeats <= 1)
+  const SizedJob& sized = all[job];
+  const SizeCase& c = all.case_of(job);
+  // Runs differ by their seed, but one run was played.
+  const VariabilitySettings& variability = c.scenario.variability;
+  if (varies_by_seed(c.scenario) && variability.repeats <= 1)
     lines.push_back(
         fmt::format("[variability]: its one seed, {}, decides all draws of days; with "
                     "variability.runs they are drawn from as many",
-                    scenario.variability.seed));
-  if (const int step = all[job].ramp_step; step > 0)
+                    variability.seed));
+  // The batch grows in a ramp, where the plan can take but some sizes.
+  if (sized.ramp_step > 0)
     lines.push_back(fmt::format(
         "size.ramp_from = {:.0f}: the plan of {} GPUs runs multiples of {} alone; a batch below is "
         "taken to last as long (an upper bound), one between counts as the multiple below it",
-        inputs.ramp_from, all[job].gpus, step));
-  const int repair = inputs.failures.repair_gpus;
-  const int node_gpus = all.case_of(job).node_gpus();
-  if (repair != node_gpus &&
-      working_nodes(all.case_of(job), all[job].nodes, all[job].gpus).idle_a_node < repair)
+        c.inputs.ramp_from, sized.gpus, sized.ramp_step));
+  // A repair of less than a node needs as many idle GPUs on the node.
+  const int repair = c.inputs.failures.repair_gpus;
+  const int idle = working_nodes(c, sized.nodes, sized.gpus).idle_a_node;
+  if (repair != c.node_gpus() && idle < repair)
     lines.push_back(
         fmt::format("failures.repair_gpus = {}: a repair takes the whole node of {} GPUs: fewer "
                     "than {} of them are idle",
-                    repair, node_gpus, repair));
+                    repair, c.node_gpus(), repair));
   return lines;
 }
 
 constexpr double kWithin = 1 + 1e-9;  // the largest Excess::times within a limit
 
-// Returns the total of the machine over size.years, or else over the years that bought nodes are
-// used; of rented nodes without size.years, the jobs' cost.
 double total_of(const JobsOfCases& all, const Machine& machine) {
   const SizeInputs& inputs = all.inputs_of(machine.jobs.front());
-  double years = inputs.price.bought() ? inputs.price.years : 0;
-  if (inputs.years > 0) years = inputs.years;
-  if (years > 0)
-    return cost_of_years(inputs.price, machine.nodes + machine.spares, years,
+  if (const auto years = inputs.years_of_total())
+    return cost_of_years(inputs.price, machine.nodes + machine.spares, *years,
                          machine.network_price);
   double total = 0;
   for (const std::size_t job : machine.jobs)

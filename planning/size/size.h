@@ -71,7 +71,7 @@ struct Machine {
   double network_price = 0;            // 0: in the nodes' price
   // Parts that cannot be built or bought as the file has them; what times are upper bounds.
   std::vector<std::string> warnings;
-  double total = 0;  // cost over size.years, or as SizeInputs::years says
+  double total = 0;  // cost over SizeInputs::years_of_total()
   // Days from the order until all jobs are done, with the asked certainty: one after the other,
   // each as often as its weight.
   double days_late = 0;

@@ -32,16 +32,15 @@ struct OfferPrice {
 
 struct SizeInputs {
   // The question. 0: not asked, or no limit.
-  double tokens = 0;           // of the whole training
-  double days = 0;             // the most that the training may take
-  double certainty = 0.95;     // the probability with which days and budget are kept
-  double budget = 0;           // the most that the training may cost
-  double purchase_budget = 0;  // the most for all nodes that are bought, spares counted
-  double rent_per_month = 0;   // the most for all nodes that are rented, spares counted
-  double power_MW = 0;         // the most that the site draws
-  int gpus_max = 0;            // the most that are bought or rented, spares counted
-  // Years over which the total cost is counted; 0: OfferPrice::years, or a rented run's own time.
-  double years = 0;
+  double tokens = 0;                      // of the whole training
+  double days = 0;                        // the most that the training may take
+  double certainty = 0.95;                // the probability with which days and budget are kept
+  double budget = 0;                      // the most that the training may cost
+  double purchase_budget = 0;             // the most for all nodes that are bought, spares counted
+  double rent_per_month = 0;              // the most for all nodes that are rented, spares counted
+  double power_MW = 0;                    // the most that the site draws
+  int gpus_max = 0;                       // the most that are bought or rented, spares counted
+  double years = 0;                       // 0: years_of_total() has them from the price
   double weight = 1;                      // how often the training runs; costs add up by it
   std::vector<int> gpus;                  // numbers to try; none: the search finds them
   double batch_tolerance = 0.1;           // share by which the batch may differ from global_batch
@@ -57,6 +56,15 @@ struct SizeInputs {
   int spare_nodes = -1;  // -1: as many as keep the job running 99 % of the time
   OfferPrice price;
   Failures failures;
+
+  bool chooses_spares() const { return spare_nodes < 0; }
+
+  // Returns the years over which the total cost is counted. Nothing: it is the jobs' own rent.
+  std::optional<double> years_of_total() const {
+    if (years > 0) return years;
+    if (price.bought()) return price.years;
+    return std::nullopt;
+  }
 };
 
 // Takes the keys of the three tables out of the settings. Errors: unknown keys (with the nearest

@@ -94,8 +94,7 @@ double total_in(const JobsOfCases& all, const Machine& machine,
     const double days = e.days_p50() * factor_at(*job.result, deviations(sized));
     if (inputs.days > 0 && days + inputs.delivery_days > inputs.days) return kNever;
     // The total of what is rented is the jobs' own cost, which counts days_late() of each.
-    if (inputs.years == 0 && !inputs.price.bought())
-      total += inputs.weight * e.cost * (days / e.days_late() - 1);
+    if (!inputs.years_of_total()) total += inputs.weight * e.cost * (days / e.days_late() - 1);
   }
   return total;
 }
