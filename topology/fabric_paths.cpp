@@ -43,11 +43,12 @@ class EqualWays {
     const int hop = static_cast<int>(quotients_.size()) - 1;
     const int switches = static_cast<int>(std::ranges::count_if(hops, is_first_cable));
     quotients_.push_back(quotients_.back() / switches);
-    // Going down, hop h takes the cables that hop hops - 1 - h took going up, and so ends on the
-    // level on which hop hops - 2 - h ended. Of 4 hops, 0 and 1 go up. Hop 2 goes down by the
-    // cables of hop 1, to the level on which hop 0 ended.
-    const int hop_up_to_level = std::clamp(hops_ - 2 - hop, 0, hop);
-    const int hop_up_by_cables = std::min(hop, hops_ - 1 - hop);
+    // Of 4 hops, 0 and 1 go up. Hop 2 goes down by the cables of hop 1, its mirror, to the level on
+    // which hop 0 ended.
+    const int mirror = hops_ - 1 - hop;
+    const bool goes_up = hop < mirror;
+    const int hop_up_to_level = goes_up ? hop : std::max(mirror - 1, 0);
+    const int hop_up_by_cables = goes_up ? hop : mirror;
     int place = quotients_[hop_up_to_level] % switches;
     const auto first = std::ranges::find_if(
         hops, [&](const Hop& each) { return is_first_cable(each) && place-- == 0; });

@@ -50,12 +50,19 @@ class Packing {
   // that is cut short has found nearly the most cycles.
   void walk(std::size_t here, unsigned seen, int found) {
     if (best_ == most_ || ++steps_ > kMostRingSteps) return;
-    const bool closes = seen + 1 == 1U << links_.size();
+    const bool has_all = seen == (1U << links_.size()) - 1;
+    if (has_all && links_[here][0] > 0) {
+      take(here, 0, 1);
+      pack(found + 1);
+      take(here, 0, -1);
+    }
+    if (has_all) return;
     for (int left = kMostLinksOfPair; left > 0; --left) {
-      for (std::size_t next = closes ? 0 : 1; next < (closes ? 1 : links_.size()); ++next) {
-        if (links_[here][next] != left || (!closes && (seen >> next & 1) != 0)) continue;
+      for (std::size_t next = 1; next < links_.size(); ++next) {
+        const bool is_seen = (seen >> next & 1) != 0;
+        if (is_seen || links_[here][next] != left) continue;
         take(here, next, 1);
-        closes ? pack(found + 1) : walk(next, seen | 1U << next, found);
+        walk(next, seen | 1U << next, found);
         take(here, next, -1);
       }
     }

@@ -238,8 +238,8 @@ Traffic in_low_latency(const ClusterSpec& spec, Traffic traffic) {
 // Adds the ways in the low-latency protocol, and drops every way that is slower than another one
 // for messages of any size.
 Choices with_protocols(const ClusterSpec& spec, CommKind kind, Choices all) {
-  const std::size_t plain_ways = has_low_latency(kind) ? all.size() : 0;
-  for (std::size_t i = 0; i < plain_ways; ++i) {
+  const std::size_t plain_ways = all.size();
+  for (std::size_t i = 0; i < plain_ways && has_low_latency(kind); ++i) {
     const LowLatency& low = all[i].between_nodes ? spec.inter_low_latency : spec.intra_low_latency;
     if (low.latency < 1 && all[i].seconds_per_byte > 0) all.push_back(in_low_latency(spec, all[i]));
   }
@@ -302,25 +302,28 @@ Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const Device
 std::vector<Choices> lockstep_choices(const Cluster& cluster, CommKind kind,
                                       std::span<const std::vector<DeviceId>> instances) {
   std::vector<Choices> all(instances.size());
+  const auto is_measured = [&](std::size_t i) {
+    return row_of(cluster, kind, instances[i]) != nullptr;
+  };
   const std::vector<AlgorithmChoice> known = algorithms(cluster.spec(), kind);
   for (std::size_t place = 0; place < known.size(); ++place) {
     std::vector<Traffic> each = lockstep_of(cluster, kind, instances, known[place]);
     for (std::size_t i = 0; i < each.size(); ++i) {
       each[i].way = number_of(place);
-      if (place == 0 || row_of(cluster, kind, instances[i]) == nullptr)
-        all[i].push_back(std::move(each[i]));
+      if (place > 0 && is_measured(i)) continue;  // it has one way, whatever the algorithm
+      all[i].push_back(std::move(each[i]));
     }
   }
   const auto like = [](const Traffic& a, const Traffic& b) {
     return a.latency_ns == b.latency_ns && a.seconds_per_byte == b.seconds_per_byte &&
            a.between_nodes == b.between_nodes;
   };
-  if (std::ranges::all_of(
-          all, [&](const Choices& one) { return std::ranges::equal(one, all.front(), like); }))
-    all.resize(std::min<std::size_t>(all.size(), 1));
+  const auto is_like_first = [&](const Choices& one) {
+    return std::ranges::equal(one, all.front(), like);
+  };
+  if (all.size() > 1 && std::ranges::all_of(all, is_like_first)) all.resize(1);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (row_of(cluster, kind, instances[i]) == nullptr)
-      all[i] = with_protocols(cluster.spec(), kind, std::move(all[i]));
+    if (!is_measured(i)) all[i] = with_protocols(cluster.spec(), kind, std::move(all[i]));
   }
   return all;
 }
