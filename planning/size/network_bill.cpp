@@ -92,6 +92,39 @@ LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
   return pod;
 }
 
+// Adds a tier of spines above all leaves; nothing: two tiers do not suffice.
+std::optional<NetworkBill> in_two_tiers(NetworkBill bill, const LeafTier& tier) {
+  const int ports = bill.model.ports;
+  const auto spines = tier_above(tier.leaves, tier.down, tier.oversubscription, ports, ports);
+  if (!spines) return std::nullopt;
+  bill.tiers = 2;
+  bill.spine_switches = spines->switches;
+  bill.leaf_spine_cables = tier.leaves * spines->cables_up;
+  return bill;
+}
+
+// Adds spines above the leaves of each pod, and cores above all pods; nothing: three tiers do not
+// suffice. A spine has a cable to each leaf of its pod. So unless the spec's leaves are the pods, a
+// pod has at most as many leaves as a spine has ports down.
+std::optional<NetworkBill> in_three_tiers(NetworkBill bill, const LeafTier& tier) {
+  const int ports = bill.model.ports;
+  const std::int64_t spine_down = most_down(ports, tier.pod_oversubscription);
+  const std::int64_t pods = tier.pods > 0 ? tier.pods : divided_up(tier.leaves, spine_down);
+  const std::int64_t pod_leaves = divided_up(tier.leaves, pods);
+  const auto spines = tier_above(pod_leaves, tier.down, tier.oversubscription, ports, spine_down);
+  if (!spines) return std::nullopt;
+  // The first spines of all pods have cores of their own, the second spines others, and so on.
+  const std::int64_t down = pod_leaves * spines->cables_up / spines->switches;  // of a spine
+  const auto cores = tier_above(pods, down, tier.pod_oversubscription, ports, ports);
+  if (!cores) return std::nullopt;
+  bill.tiers = 3;
+  bill.spine_switches = pods * spines->switches;
+  bill.core_switches = spines->switches * cores->switches;
+  bill.leaf_spine_cables = tier.leaves * spines->cables_up;
+  bill.spine_core_cables = bill.spine_switches * cores->cables_up;
+  return bill;
+}
+
 // Returns the bill with switches of this model; nothing: three tiers do not suffice.
 std::optional<NetworkBill> bill_with(const SwitchModel& model, const ClusterSpec& spec,
                                      std::int64_t nodes) {
@@ -104,32 +137,9 @@ std::optional<NetworkBill> bill_with(const SwitchModel& model, const ClusterSpec
   const LeafTier tier = leaves_of(spec, nodes, model.ports);
   bill.leaf_switches = tier.leaves;
   if (tier.pods == 0) {
-    if (const auto spines =
-            tier_above(tier.leaves, tier.down, tier.oversubscription, model.ports, model.ports)) {
-      bill.tiers = 2;
-      bill.spine_switches = spines->switches;
-      bill.leaf_spine_cables = tier.leaves * spines->cables_up;
-      return bill;
-    }
+    if (const auto two = in_two_tiers(bill, tier)) return two;
   }
-  // Three tiers. A spine has a cable to each leaf of its pod. So unless the spec's leaves are the
-  // pods, a pod has at most as many leaves as a spine has ports down.
-  const std::int64_t spine_down = most_down(model.ports, tier.pod_oversubscription);
-  const std::int64_t pods = tier.pods > 0 ? tier.pods : divided_up(tier.leaves, spine_down);
-  const std::int64_t pod_leaves = divided_up(tier.leaves, pods);
-  const auto spines =
-      tier_above(pod_leaves, tier.down, tier.oversubscription, model.ports, spine_down);
-  if (!spines) return std::nullopt;
-  // The first spines of all pods have cores of their own, the second spines others, and so on.
-  const auto cores = tier_above(pods, pod_leaves * spines->cables_up / spines->switches,
-                                tier.pod_oversubscription, model.ports, model.ports);
-  if (!cores) return std::nullopt;
-  bill.tiers = 3;
-  bill.spine_switches = pods * spines->switches;
-  bill.core_switches = spines->switches * cores->switches;
-  bill.leaf_spine_cables = tier.leaves * spines->cables_up;
-  bill.spine_core_cables = bill.spine_switches * cores->cables_up;
-  return bill;
+  return in_three_tiers(bill, tier);
 }
 
 // Returns the switches to try, in order: all of the slowest rate that carries a NIC's.

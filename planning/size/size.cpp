@@ -46,8 +46,9 @@ SizedJob slowed(SizedJob job, double factor) {
 // An offer, with the cases of its jobs.
 struct Offer {
   std::vector<std::size_t> cases;
-  int most_nodes = 1;       // the search's upper end
-  int nodes_in_limits = 0;  // most nodes that may work within the limits of [size]; 0: no limits
+  int most_nodes = 1;  // the search's upper end
+  // The most nodes that may work within the limits of [size]; nothing: there are no limits.
+  std::optional<int> nodes_in_limits;
 };
 
 // A case on a number of nodes, to be tried.
@@ -197,8 +198,8 @@ class Sizing {
     // A number above the search's upper end stands for no limit.
     const int most = nodes_within(first.inputs, first.node_gpus(), offer.most_nodes + 1);
     if (most <= offer.most_nodes) offer.nodes_in_limits = working_nodes_within(first, most);
-    if (first.inputs.gpus_max > 0 && offer.nodes_in_limits > 0)
-      offer.most_nodes = offer.nodes_in_limits;
+    if (first.inputs.gpus_max > 0 && offer.nodes_in_limits)
+      offer.most_nodes = *offer.nodes_in_limits;
     return offer;
   }
 
@@ -272,6 +273,17 @@ class Sizing {
     return static_cast<int>(std::clamp(work / rate, 1.0, 1.0 * kMostGpus));
   }
 
+  // Returns what to try next in the search of the fewest nodes on which all jobs are in time;
+  // nothing: they are found, or the offer's most nodes are too few.
+  std::optional<SizeTrial> next_trial(const Offer& offer) {
+    const Bracket found = bracket(offer);
+    if (found.missing) return found.missing;
+    const std::size_t first = offer.cases.front();  // sizes are tried with this job first
+    const auto nodes = next_size(found.tried, /*days=*/1, guess(first), offer.most_nodes);
+    if (!nodes) return std::nullopt;
+    return on_whole_nodes(first, *nodes);
+  }
+
   // Tries the sizes of size.gpus. For offers without, finds the fewest nodes on which all jobs are
   // in time, then tries all jobs on the sizes that may answer a question.
   Status try_sizes() {
@@ -288,14 +300,7 @@ class Sizing {
       wanted.clear();
       for (const Offer& offer : offers_) {
         if (!given_sizes(offer).empty() || !has_deadline(offer)) continue;
-        const Bracket found = bracket(offer);
-        const std::size_t first = offer.cases.front();  // sizes are tried with this job first
-        if (found.missing) {
-          wanted.push_back(*found.missing);
-        } else if (const auto next =
-                       next_size(found.tried, /*days=*/1, guess(first), offer.most_nodes)) {
-          wanted.push_back(on_whole_nodes(first, *next));
-        }
+        if (const auto next = next_trial(offer)) wanted.push_back(*next);
       }
     } while (!wanted.empty());
     for (const Offer& offer : offers_) {
@@ -321,8 +326,7 @@ class Sizing {
       while (even_down(even) < even) ++even;
       if (even <= offer.most_nodes) sizes.insert(even);
     }
-    if (const int most = offer.nodes_in_limits; most > 0)
-      sizes.insert({size_down(most), even_down(most)});
+    if (const auto most = offer.nodes_in_limits) sizes.insert({size_down(*most), even_down(*most)});
     if (sizes.empty()) sizes.insert(offer.most_nodes);
     return {sizes.begin(), sizes.end()};
   }
@@ -372,7 +376,8 @@ class Sizing {
     const bool is_timed = has_deadline(offer);
     for (const SizeAnswer::Question question :
          {SizeAnswer::Least, SizeAnswer::Budget, SizeAnswer::Cheapest}) {
-      const bool is_asked = question == SizeAnswer::Budget ? offer.nodes_in_limits > 0 : is_timed;
+      const bool is_asked =
+          question == SizeAnswer::Budget ? offer.nodes_in_limits.has_value() : is_timed;
       const auto answer = answering(question, machines, {cases_, sized});
       if (is_asked && answer) kept.insert(*answer);
     }

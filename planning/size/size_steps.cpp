@@ -66,8 +66,9 @@ std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, i
   const std::optional<int> least = least_in_time(tried, days);
   TriedSize late, early;
   for (const TriedSize& size : tried) {
-    if (size.days > days && size.nodes > late.nodes && (!least || size.nodes < *least)) late = size;
     if (least && size.nodes == *least) early = size;
+    const bool is_below = !least || size.nodes < *least;  // so it is late
+    if (is_below && size.nodes > late.nodes) late = size;
   }
   if (!least) {  // none is in time so far: goes up
     if (const auto even = even_size(tried)) return even;
