@@ -44,8 +44,10 @@ struct StageRanks {
   // Whether activations come to this stage from one neighbour rank and go on to the other.
   bool passes_through(std::size_t stage) const {
     if (stage == 0 || stage + 1 == rank_of.size()) return false;
-    const int before = rank_of[stage - 1], next = rank_of[stage + 1];
-    return std::abs(next - before) == 2 && before + next == 2 * rank_of[stage];
+    const int before = rank_of[stage - 1], here = rank_of[stage], next = rank_of[stage + 1];
+    const bool goes_up = before == here - 1 && next == here + 1;
+    const bool goes_down = before == here + 1 && next == here - 1;
+    return goes_up || goes_down;
   }
 };
 

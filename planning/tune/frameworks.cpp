@@ -150,26 +150,24 @@ bool needs_no_bars(Base b, Tried t) {
   return t.layout.vpp == 1 && b.job.model.layers % t.layout.pp == 0;
 }
 
-// Returns false if overlap.expert is on and Megatron-LM refuses it with this plan.
+// Whether overlap.expert is off, or Megatron-LM takes it with this plan.
 bool overlaps_experts(Base b, Tried t) {
   const Plan plan = plan_of(b, t);
-  const bool recomputes_experts =
-      plan.recompute == Recompute::Full ||
-      (plan.recompute == Recompute::Selective && plan.recompute_modules.moe);
-  return !b.job.expert_overlap || plan.ep == 1 ||
-         ((t.layout.vpp > 1 || t.layout.pp == 1) && !recomputes_experts &&
-          plan.dispatcher != Dispatcher::AllGather && plan.precision != "fp32" &&
-          b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model));
+  if (!b.job.expert_overlap || plan.ep == 1) return true;
+  if (t.layout.pp > 1 && t.layout.vpp == 1) return false;
+  if (plan.recompute == Recompute::Full) return false;
+  if (plan.recompute == Recompute::Selective && plan.recompute_modules.moe) return false;
+  if (plan.dispatcher == Dispatcher::AllGather || plan.precision == "fp32") return false;
+  return b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model);
 }
 
 // Whether no CUDA graph holds experts that take varying numbers of tokens. A graph without a scope
 // holds whole layers.
 bool graphs_fixed_sizes(Base b, Tried) {
-  const Plan& plan = b.job.plan;
-  const auto varies = [](const Model& model) { return model.is_moe() && !model.pad_to_capacity; };
-  return !plan.cuda_graphs || !plan.cuda_graph_modules.moe ||
-         !(b.job.model.kinds.empty() ? varies(b.job.model)
-                                     : std::ranges::any_of(b.job.model.kinds, varies));
+  if (!b.job.plan.cuda_graphs || !b.job.plan.cuda_graph_modules.moe) return true;
+  const auto is_fixed = [](const Model& model) { return !model.is_moe() || model.pad_to_capacity; };
+  const Model& model = b.job.model;
+  return model.kinds.empty() ? is_fixed(model) : std::ranges::all_of(model.kinds, is_fixed);
 }
 
 // Whether the model has what a stated scope of CUDA graphs names, and Megatron-LM takes these parts
@@ -181,17 +179,19 @@ bool graphs_own_parts(Base b, Tried) {
   const auto is_dense = [](const Model& kind) { return kind.has_mlp && !kind.is_moe(); };
   const bool has_dense =
       !model.is_moe() || (!is_hybrid(model) && std::ranges::any_of(model.kinds, is_dense));
-  return (has_dense || !scope.mlp) && (model.is_moe() || (!scope.moe && !scope.moe_router)) &&
-         !(scope.moe && scope.moe_router) && (scope.moe_router || !scope.moe_preprocess) &&
-         !scope.head;
+  if (scope.mlp && !has_dense) return false;
+  if ((scope.moe || scope.moe_router) && !model.is_moe()) return false;
+  if (scope.moe && scope.moe_router) return false;
+  if (scope.moe_preprocess && !scope.moe_router) return false;
+  return !scope.head;
 }
 
 // Whether Megatron-LM recomputes the plan's modules in this precision.
 bool can_recompute_modules(Base b, Tried t) {
   const Plan plan = plan_of(b, t);
-  return plan.recompute != Recompute::Selective || plan.precision != "fp8" ||
-         plan.fp8_recipe != Fp8Recipe::Delayed ||
-         !(plan.recompute_modules.moe_act || plan.recompute_modules.layernorm);
+  const bool has_delayed_scales = plan.precision == "fp8" && plan.fp8_recipe == Fp8Recipe::Delayed;
+  if (plan.recompute != Recompute::Selective || !has_delayed_scales) return true;
+  return !plan.recompute_modules.moe_act && !plan.recompute_modules.layernorm;
 }
 
 // Whether tp divides the heads of keys and values.
@@ -322,8 +322,9 @@ constexpr FrameworkRule kFsdpRules[] = {
     {"parallel.hsdp_shard is whole groups of cp, and more than one beside tp or cp", kAccelerate,
      OfSharing, [](Base b, Tried t) {
        const int shard = plan_of(b, t).hsdp_shard, cp = t.layout.cp;
-       return shard % cp == 0 && (shard == 0 || shard > cp || shard == t.layout.dp * cp ||
-                                  (t.layout.tp == 1 && cp == 1));
+       if (shard % cp != 0) return false;
+       const bool is_one_group = shard == cp && shard < t.layout.dp * cp;
+       return !is_one_group || (t.layout.tp == 1 && cp == 1);
      }}};
 
 // The requirements of PyTorch's schedules, by Tandem's name of the order.

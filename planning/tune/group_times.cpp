@@ -25,9 +25,8 @@ GroupTimes::GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<Kn
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
   const ClusterSpec& spec = site_.cluster.spec();
-  return base_.cluster.cyclic || !site_.cluster.nodes_alike() || spec.fabric.kind != Fabric::Star
-             ? begin
-             : begin % spec.gpus_per_node;
+  const bool is_one_switch = site_.cluster.nodes_alike() && spec.fabric.kind == Fabric::Star;
+  return is_one_switch && !base_.cluster.cyclic ? begin % spec.gpus_per_node : begin;
 }
 
 int GroupTimes::first_gpus_standing_for_all(int span) const {

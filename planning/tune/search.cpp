@@ -166,9 +166,8 @@ class BranchAndBound {
       if (!best_.found().empty()) options_.on_bound(best_.found().front(), bound());
     }
     const Nanoseconds final_bound = search_.knows_cuts_ ? bound() : 0;
-    for (Branches& branches : open_) {
+    for (Branches& branches : open_)
       for (; !branches.empty(); branches.pop()) count_unexpanded(branches.top());
-    }
     const bool complete = search_.knows_cuts_ && counts_.left == 0 && counts_.cuts_left == 0;
     return {best_.found(), counts_, complete, final_bound};
   }
@@ -297,15 +296,17 @@ class BranchAndBound {
 
   // Returns the same branch with the layout's next tighter bound.
   static Branch with_layout_bound(Branch branch, const Layout& layout, StageLevel* level) {
+    const auto tightened = [&](Branch::Depth depth, Nanoseconds bound) {
+      branch.depth = depth;
+      branch.bound = std::max(branch.bound, bound);
+      return branch;
+    };
     // Without recompute, the exposed bound is the same as the one so far.
-    const bool skips = branch.depth == Branch::LeastExposed && layout.recompute == Recompute::None;
-    branch.depth = static_cast<Branch::Depth>(branch.depth + (skips ? 2 : 1));
-    const Nanoseconds bound = branch.depth == Branch::Exposed ? level->exposed_bound(layout)
-                              : branch.depth == Branch::Uncontended
-                                  ? level->uncontended_bound(layout)
-                                  : level->work_bound(layout);
-    branch.bound = std::max(branch.bound, bound);
-    return branch;
+    if (branch.depth == Branch::LeastExposed && layout.recompute != Recompute::None)
+      return tightened(Branch::Exposed, level->exposed_bound(layout));
+    if (branch.depth < Branch::Uncontended)
+      return tightened(Branch::Uncontended, level->uncontended_bound(layout));
+    return tightened(Branch::Work, level->work_bound(layout));
   }
 
   // Returns a branch for each layout of a cut. A round has a cut only once, so no two threads list

@@ -333,6 +333,24 @@ std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout,
   return found;
 }
 
+std::vector<int> Space::zero_stages(const Scenario& base, const Layout& layout,
+                                    const Playing& playing) const {
+  const bool shares = concerns(base, {layout, playing, {}}, "train.zero");
+  std::vector<int> stages = {0};
+  if (shares) stages = {0, 1, 2, 3};
+  // In a pipeline ZeRO 2 and 3 hold as much as ZeRO 1 and communicate as often: unless named, they
+  // are not tried.
+  if (shares && layout.pp > 1 && !names("train.zero")) stages = {0, 1};
+  // Megatron-LM keeps remainders of bf16 parameters in its distributed optimizer, which is ZeRO 1.
+  if (base.job.plan.param_remainders) {
+    stages = {1};
+    if (plan_of(base, {.layout = layout}).precision != "bf16") return {};
+  }
+  if (shares)
+    std::erase_if(stages, [&](int zero) { return !allows("train.zero", number_word(zero)); });
+  return stages;
+}
+
 std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
                                      const Playing& playing) const {
   std::vector<Sharing> found;
@@ -364,17 +382,7 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
       }
     }
   };
-  const bool shares = concerns(base, {layout, playing, {}}, "train.zero");
-  // Megatron-LM keeps remainders of bf16 parameters in its distributed optimizer, which is ZeRO 1.
-  const bool remainders = base.job.plan.param_remainders;
-  if (remainders && plan_of(base, {.layout = layout}).precision != "bf16") return found;
-  // In a pipeline ZeRO 2 and 3 hold as much as ZeRO 1 and communicate as often: unless named, they
-  // are not tried.
-  int least = 0, most = shares ? 3 : 0;
-  if (layout.pp > 1 && !names("train.zero")) most = std::min(most, 1);
-  if (remainders) least = most = 1;
-  for (int zero = least; zero <= most; ++zero) {
-    if (shares && !allows("train.zero", number_word(zero))) continue;
+  for (const int zero : zero_stages(base, layout, playing)) {
     const std::vector<int> hpz_sizes = numbers_to_try("parallel.zero_hpz", zero);
     for (const int shard : numbers_to_try("parallel.hsdp_shard", zero)) {
       for (const int hpz : hpz_sizes) {

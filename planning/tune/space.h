@@ -150,6 +150,9 @@ class Space {
 
   bool names(std::string_view key) const;
   bool allows(std::string_view key, const std::string& value) const;
+  // Returns the stages of ZeRO to try.
+  std::vector<int> zero_stages(const Scenario& base, const Layout& layout,
+                               const Playing& playing) const;
   // Returns the numbers that the user names for a key, or kAsScenario alone.
   std::vector<int> numbers(std::string_view key) const;
   // Visits every combination of values of the keys that `chooses` names, until `visit` returns

@@ -212,6 +212,21 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   return finalists;
 }
 
+// Drops the search's plans with pp > 1.
+void drop_pipelines(std::vector<Finalist>* finalists) {
+  std::erase_if(*finalists, [](const Finalist& finalist) {
+    return is_best(finalist) && finalist.candidate.layout.pp > 1;
+  });
+}
+
+// Sorts the search's plans, and drops all behind the first `keep`.
+void keep_best(int keep, std::vector<Finalist>* finalists) {
+  sort_best(finalists);
+  int number = 0;
+  std::erase_if(*finalists,
+                [&](const Finalist& finalist) { return is_best(finalist) && ++number > keep; });
+}
+
 // Plays the best plans with pp > 1, at most options.refine, with each refinement, and adds the
 // results to the finalists. If the space allows no plan without refinement, the refined plans
 // replace the plain ones.
@@ -231,29 +246,21 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
   if (scenarios.empty()) return;
   std::vector<Result<RunResult>> results =
       play_in_time(base, scenarios, /*files_of=*/-1, is_late, options);
-  std::vector<Finalist> refined_plans;
+  std::vector<Finalist> finalists;
   std::size_t next = 0;
   for (Refined& plan : tuned->refined) {
     for (const Refinement& refinement : refinements) {
       if (!refinement.any()) continue;
       Result<RunResult>& result = results[next++];
       if (result.ok())
-        refined_plans.push_back({"best", plan.candidate, std::nullopt, result, refinement});
+        finalists.push_back({"best", plan.candidate, std::nullopt, result, refinement});
       plan.with.push_back({refinement, std::move(result)});
     }
   }
   const bool may_be_plain = std::ranges::any_of(refinements, std::not_fn(&Refinement::any));
-  if (!may_be_plain && !refined_plans.empty()) {
-    std::erase_if(tuned->finalists, [](const Finalist& finalist) {
-      return is_best(finalist) && finalist.candidate.layout.pp > 1;
-    });
-  }
-  tuned->finalists.insert(tuned->finalists.begin(), refined_plans.begin(), refined_plans.end());
-  sort_best(&tuned->finalists);
-  std::size_t number = 0;
-  std::erase_if(tuned->finalists, [&](const Finalist& finalist) {
-    return is_best(finalist) && ++number > static_cast<std::size_t>(options.keep);
-  });
+  if (!finalists.empty() && !may_be_plain) drop_pipelines(&tuned->finalists);
+  tuned->finalists.insert(tuned->finalists.begin(), finalists.begin(), finalists.end());
+  keep_best(options.keep, &tuned->finalists);
 }
 
 // Returns the keys that the scenario sets and the search's plans do not have (Tuned::cleared).
@@ -263,11 +270,14 @@ std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) 
                                            "schedule.memory_limit"};
   std::vector<std::string> cleared;
   for (const auto& [key, place] : base.places) {
-    const bool is_chosen =
+    // A search leaves ZeRO's groups as they are, unless the user names sizes.
+    const bool is_named_zero =
         (key == "parallel.hsdp_shard" || key == "parallel.zero_hpz") && !space.named(key).empty();
-    if (std::ranges::find(kCleared, key) != std::end(kCleared) || is_chosen ||
-        (key.starts_with("train.") && key.ends_with("_layers")) || key.starts_with("overlap.gemm"))
-      cleared.push_back(key);
+    // Recompute or offload of some layers, and tensor overlap GEMM by GEMM.
+    const bool is_of_parts =
+        (key.starts_with("train.") && key.ends_with("_layers")) || key.starts_with("overlap.gemm");
+    const bool is_listed = std::ranges::find(kCleared, key) != std::end(kCleared);
+    if (is_listed || is_named_zero || is_of_parts) cleared.push_back(key);
   }
   return cleared;
 }
