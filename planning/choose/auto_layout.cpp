@@ -123,16 +123,14 @@ class SplitEvaluator {
 
   // Makes the order for this split, unless the order made before serves all splits.
   Status prepare(const std::vector<int>& split) {
-    if (order_ && !makes_orders()) {
-      if (!replay_ && order_->vocabulary == 0) replay_.emplace(*order_);
-      if (live_.ranks.empty()) live_ = live_activations(*order_);
-      return Done{};
+    const bool is_new = !order_ || makes_orders();
+    if (is_new) {
+      const auto costs = [&] { return stages_of(split); };
+      const auto vocabulary = [&] { return vocabulary_; };
+      ASSIGN_OR_RETURN(order_, make_order(order_spec(scenario_.job, costs, vocabulary)));
     }
-    ASSIGN_OR_RETURN(
-        order_, make_order(order_spec(
-                    scenario_.job, [&] { return stages_of(split); }, [&] { return vocabulary_; })));
-    live_ = live_activations(*order_);
-    if (!makes_orders()) replay_.emplace(*order_);
+    if (is_new || live_.ranks.empty()) live_ = live_activations(*order_);
+    if (!makes_orders() && !replay_ && order_->vocabulary == 0) replay_.emplace(*order_);
     return Done{};
   }
 
@@ -185,6 +183,8 @@ class SplitEvaluator {
   const Scenario& scenario_;
   const LayerCosts& costs_;
   const VocabularyCosts vocabulary_;
+  // prepare() sets these: the order of the last split, its replay if it serves all splits, and the
+  // microbatches alive on each rank.
   std::optional<Order> order_;
   std::optional<RepeatedReplay> replay_;
   LiveActivations live_;

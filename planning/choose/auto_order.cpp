@@ -74,6 +74,15 @@ std::vector<int> vpps_to_try(const Scenario& scenario) {
   return vpps;
 }
 
+// Returns what a rank of these stages holds with one microbatch on the stage `busy`, or on none.
+MemoryUse held_by_rank(const PlanMemory& memory, const std::vector<std::size_t>& stages,
+                       std::optional<std::size_t> busy) {
+  std::vector<LiveActivations::Entry> live;
+  for (const std::size_t stage : stages)
+    live.push_back({static_cast<Stage>(stage), stage == busy ? 1 : 0});
+  return memory.of_rank(live, /*outputs=*/0);
+}
+
 // Sets the bytes that activations may take on each rank, and the bytes that a microbatch keeps on
 // each stage: all of them from its forward to its weight gradient, since an input gradient frees
 // next to nothing ("Zero Bubble", table 1). With uniform costs bytes are unknown, and a microbatch
@@ -86,31 +95,23 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   problem->bytes.resize(problem->rank_of_stage.size());
   std::optional<PlanMemory> memory;
   if (!scenario.costs.uniform) memory.emplace(job.model, plan);
+  const DeviceSpec& device = scenario.cluster.spec.device;
   for (int rank = 0; rank < job.plan.pp; ++rank) {
-    std::vector<LiveActivations::Entry> no_microbatches;  // on any of the rank's stages
     std::vector<std::size_t> stages;
     for (std::size_t stage = 0; stage < problem->bytes.size(); ++stage) {
-      if (problem->rank_of_stage[stage] != rank) continue;
-      stages.push_back(stage);
-      no_microbatches.push_back({static_cast<Stage>(stage), 0});
+      if (problem->rank_of_stage[stage] == rank) stages.push_back(stage);
     }
-    double bytes_of_all_stages = static_cast<double>(stages.size());  // of one microbatch
     double limit = std::numeric_limits<double>::infinity();
-    for (const std::size_t stage : stages) problem->bytes[stage] = {1, 1};
-    if (memory) {
-      const MemoryUse held = memory->of_rank(no_microbatches, /*outputs=*/0);
-      const DeviceSpec& device = scenario.cluster.spec.device;
-      if (device.memory_bytes > 0)
-        limit = usable_bytes(device, job.model, plan) - held.total() - device.gemm_workspace_bytes;
-      bytes_of_all_stages = 0;
-      for (std::size_t i = 0; i < stages.size(); ++i) {
-        std::vector<LiveActivations::Entry> one_microbatch = no_microbatches;
-        one_microbatch[i].microbatches = 1;
-        const double bytes =
-            memory->of_rank(one_microbatch, /*outputs=*/0).activations - held.activations;
-        problem->bytes[stages[i]] = {bytes, bytes};
-        bytes_of_all_stages += bytes;
-      }
+    std::optional<MemoryUse> held;
+    if (memory) held = held_by_rank(*memory, stages, std::nullopt);
+    if (held && device.memory_bytes > 0)
+      limit = usable_bytes(device, job.model, plan) - held->total() - device.gemm_workspace_bytes;
+    double bytes_of_all_stages = 0;  // of one microbatch
+    for (const std::size_t stage : stages) {
+      const double bytes =
+          held ? held_by_rank(*memory, stages, stage).activations - held->activations : 1;
+      problem->bytes[stage] = {bytes, bytes};
+      bytes_of_all_stages += bytes;
     }
     if (job.order.memory_limit > 0)
       limit = std::min(limit, job.order.memory_limit * bytes_of_all_stages);
@@ -368,7 +369,7 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
         {"parallel.layout"},
         "found parallel.layout = auto with a trace, expected the layout that was traced"));
   ASSIGN_OR_RETURN(const Site site, make_site(scenario));
-  SearchedOrder best{{}, std::numeric_limits<double>::infinity()}, best_named = best;
+  SearchedOrder best_named{{}, std::numeric_limits<double>::infinity()};
   std::vector<PlacementSearch> searches;
   for (const std::vector<int>& ranks : placements_of(job.plan)) {
     SearchProblem problem = problem_of(scenario, ranks, site);
@@ -386,9 +387,8 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
   }
   halve_searches(&searches, job);
   const std::vector<SearchedOrder> found = searches.front().search.orders(1);
-  if (!found.empty() && found.front().makespan < best_named.makespan) best = found.front();
-  const bool is_named = best.order.ranks.empty();  // the search found none that is faster
-  if (is_named) best = best_named;
+  const bool is_named = found.empty() || found.front().makespan >= best_named.makespan;
+  const SearchedOrder& best = is_named ? best_named : found.front();
   if (best.order.ranks.empty())
     return Error::of({"schedule.order"},
                      "found no order that fits, expected one: a rank's memory "

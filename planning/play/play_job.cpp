@@ -121,10 +121,9 @@ OrderRounds rounds_of(const Scenario& scenario) {
   constexpr OrderRounds kUnknown{0, 0};
   const JobSettings& job = scenario.job;
   const OrderTraits& traits = traits_of(job.order);
-  if (traits.rounds == nullptr || job.found_order || !job.order_file.empty() ||
-      job.plan.vocabulary > 0 || !scenario.fold || scenario.variability.jitter > 0 ||
-      is_too_small(job, traits))
-    return kUnknown;
+  const bool is_named = !job.found_order && job.order_file.empty() && job.plan.vocabulary == 0;
+  const bool folds = scenario.fold && scenario.variability.jitter <= 0;
+  if (traits.rounds == nullptr || !is_named || !folds || is_too_small(job, traits)) return kUnknown;
   const Result<OrderSpec> spec = traits.made_for_costs() ? named_order(scenario) : job.order;
   if (!spec.ok() || !check_order(*spec).ok()) return kUnknown;
   return traits.rounds(*spec);

@@ -132,19 +132,17 @@ class RunBatches {
   // earlier batches left over, and then runs from `more`. Returns nothing if there are none.
   Result<std::optional<int>> next(const NextJob& more) {
     std::vector<int> runs;
-    if (!to_repeat_.empty()) {
-      runs.push_back(take_front(&to_repeat_));
-    } else {
-      while (runs.size() < size()) {
-        std::optional<int> run;
-        if (!left_over_.empty()) {
-          run = take_front(&left_over_);
-        } else {
-          ASSIGN_OR_RETURN(run, more());
-        }
-        if (!run) break;
-        runs.push_back(*run);
+    if (!to_repeat_.empty()) runs.push_back(take_front(&to_repeat_));
+    const std::size_t most = runs.empty() ? size() : 1;
+    while (runs.size() < most) {
+      std::optional<int> run;
+      if (!left_over_.empty()) {
+        run = take_front(&left_over_);
+      } else {
+        ASSIGN_OR_RETURN(run, more());
       }
+      if (!run) break;
+      runs.push_back(*run);
     }
     if (runs.empty()) return std::optional<int>();
     batches_.push_back({std::move(runs), {}});
@@ -350,6 +348,7 @@ class Sweep {
         batches.died(batch);
         return Done{};
       }
+      // A run that died by itself gets a row with the reason.
       const auto count = rows.ok() ? std::ranges::count(*rows, '\n') : 1;
       batches.ended(batch, static_cast<std::size_t>(count));
       done += static_cast<int>(count);

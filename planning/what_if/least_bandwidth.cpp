@@ -51,9 +51,9 @@ double excess(const Metrics& metrics) {
 // CPU's time to launch kernels is hidden behind their collectives.
 bool changes_prices_alone(const Scenario& scenario, const CompiledJob& job) {
   const JobSettings& settings = scenario.job;
-  const bool made_for_costs = (settings.order_file.empty() && !settings.found_order &&
-                               traits_of(settings.order).made_for_costs()) ||
-                              settings.plan.vocabulary > 0;
+  const bool is_named = settings.order_file.empty() && !settings.found_order;
+  const bool made_for_costs =
+      settings.plan.vocabulary > 0 || (is_named && traits_of(settings.order).made_for_costs());
   const bool tensor_crosses = std::ranges::any_of(
       job.program.communicators,
       [](const Communicator& c) { return c.group_kind == GroupKind::Tensor && c.between_nodes; });
