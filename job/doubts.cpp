@@ -85,9 +85,8 @@ std::string host_link_source(const std::string& preset) {
 void add_fast_nics(const Scenario& s, std::vector<std::string>* lines) {
   const ClusterSpec& spec = s.cluster.spec;
   const double slot_bytes_per_s = spec.device.host_link_bytes_per_s;
-  if (!s.costs.need_cluster() || !s.places.contains("cluster.nic_Gbitps") ||
-      slot_bytes_per_s == 0 || spec.nic_bytes_per_s <= slot_bytes_per_s)
-    return;
+  const bool is_slower = slot_bytes_per_s > 0 && slot_bytes_per_s < spec.nic_bytes_per_s;
+  if (!is_slower || !s.costs.need_cluster() || !s.places.contains("cluster.nic_Gbitps")) return;
   if (!s.cluster.preset.empty()) {  // a machine of a preset may have faster slots for its NICs
     const auto preset = load_preset(s.cluster.preset);
     if (preset.ok() && spec.nic_bytes_per_s <= preset->nic_bytes_per_s) return;
@@ -164,10 +163,10 @@ void add_unlikely_numbers(const Scenario& s, std::vector<std::string>* lines) {
 // Warns of an fp8 recipe that the tensor cores do not have.
 void add_recipe(const Scenario& s, std::vector<std::string>* lines) {
   const DeviceSpec& device = s.cluster.spec.device;
-  if (!s.costs.need_cluster() || s.job.plan.precision != "fp8" ||
-      s.job.plan.fp8_recipe != Fp8Recipe::Mxfp8 || device.flops_per_s.contains("mxfp8") ||
-      device.name.empty() || s.places.contains("cluster.tflops"))
-    return;
+  const bool is_mxfp8 = s.job.plan.precision == "fp8" && s.job.plan.fp8_recipe == Fp8Recipe::Mxfp8;
+  const bool is_known_gpu = !device.name.empty() && !s.places.contains("cluster.tflops");
+  if (!is_mxfp8 || !is_known_gpu || !s.costs.need_cluster()) return;
+  if (device.flops_per_s.contains("mxfp8")) return;
   lines->push_back(fmt::format(
       "{}: found train.fp8_recipe = mxfp8, which tensor cores of {} do not have: it is simulated "
       "as "
@@ -178,12 +177,11 @@ void add_recipe(const Scenario& s, std::vector<std::string>* lines) {
 // Warns of experts in CUDA graphs whose number of tokens the CPU must know before it launches them.
 void add_graphs_of_experts(const Scenario& s, std::vector<std::string>* lines) {
   const Plan& plan = s.job.plan;
-  const bool waits = std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {
+  const bool varies = std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {
     return layers.kind->is_moe() && !layers.kind->pad_to_capacity;
   });
-  if (!waits || !plan.cuda_graphs || !plan.cuda_graph_modules.moe ||
-      plan.dispatcher == Dispatcher::HybridEp)
-    return;
+  const bool has_graphs = plan.cuda_graphs && plan.cuda_graph_modules.moe;
+  if (!varies || !has_graphs || plan.dispatcher == Dispatcher::HybridEp) return;
   lines->push_back(fmt::format(
       "{}: train.cuda_graphs with experts that take any number of tokens: the CPU waits for the "
       "numbers, so Megatron-LM refuses it without model.pad_to_capacity; it runs "

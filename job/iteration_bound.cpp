@@ -284,8 +284,9 @@ class JobFloors {
   }
 
   // Returns the floors of a stage's passes and data parallelism on GPUs with this body. Orders may
-  // have whole or split backwards: the faster counts. Reductions may overlap the compute that comes
-  // after the stage's last gradient (TimedPass::trail).
+  // have whole or split backwards: the faster counts. A pass has its path to the output (floor) and
+  // its time on the compute lane (lane()), beside the whole time if the rank does nothing else
+  // (alone), and the compute after its last gradient (trail), which reductions may overlap.
   StageFloor passes_of(int s, int body) const {
     const StageWork& work = work_.stages[s];
     const PassPrices& prices = prices_[body];

@@ -47,14 +47,14 @@ void add_tensor_between_nodes(const Scenario& scenario, const CompiledJob& job,
 // fitted to links of which NCCL leaves less. Presets state what NCCL's tables show.
 void add_tensor_beyond_line(const Scenario& scenario, const CompiledJob& job,
                             std::vector<std::string>* lines) {
-  const auto is_stated = [&](const char* key) { return scenario.places.contains(key); };
+  const bool is_stated = scenario.places.contains("cluster.intra_GBps") ||
+                         scenario.places.contains("cluster.intra_efficiency");
   const double efficiency = scenario.cluster.spec.intra_efficiency,
                stretch = job.program.comm_costs[static_cast<int>(GroupKind::Tensor)].slowdown;
   // An imported cluster's efficiency is a share of NCCL's own rates.
-  const bool is_imported = scenario.cluster.spec.cables != nullptr;
-  if (scenario.costs.uniform || is_imported || job.plan.tp == 1 || efficiency <= stretch ||
-      (!is_stated("cluster.intra_GBps") && !is_stated("cluster.intra_efficiency")))
-    return;
+  const bool is_share_of_line = is_stated && scenario.cluster.spec.cables == nullptr;
+  const bool has_tensor = !scenario.costs.uniform && job.plan.tp > 1;
+  if (!is_share_of_line || !has_tensor || efficiency <= stretch) return;
   lines->push_back(fmt::format(
       "{}: cluster.intra_efficiency = {:g} leaves tensor communication {:.3g} times as fast as "
       "cluster.intra_GBps, as {} has fitted a tensor_stretch of {:g} to links that are not used in "
@@ -68,9 +68,9 @@ void add_experts_between_nodes(const Scenario& scenario, const CompiledJob& job,
                                std::vector<std::string>* lines) {
   const int node = scenario.cluster.spec.gpus_per_node, ep = job.plan.ep;
   const int group = ep * job.plan.expert_tensor();
-  if (scenario.costs.uniform || ep == 1 || group > node || node % group == 0 ||
-      job.plan.gpus() <= node)
-    return;
+  const bool has_nodes = !scenario.costs.uniform && job.plan.gpus() > node;
+  const bool some_cross = ep > 1 && group <= node && node % group != 0;
+  if (!has_nodes || !some_cross) return;
   lines->push_back(fmt::format(
       "parallel.ep = {} with {} GPUs an expert does not divide the {} GPUs of a node: some groups "
       "of experts cross nodes, and the others wait for them",

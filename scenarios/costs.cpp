@@ -37,8 +37,8 @@ Status complete_uniform(Scenario* s) {
         "found costs.p2p_s and costs.p2p_MB, expected one of them: seconds, or what the "
         "cluster carries");
   UniformCosts& costs = *s->costs.uniform;
-  if (!given("costs.forward_s") ||
-      (!given("costs.backward_s") && !(given("costs.input_s") && given("costs.weight_s"))))
+  const bool has_both_halves = given("costs.input_s") && given("costs.weight_s");
+  if (!given("costs.forward_s") || !(given("costs.backward_s") || has_both_halves))
     return Error::of(
         {"costs.source"},
         "found costs.source = uniform without its seconds, expected costs.forward_s and "
@@ -136,12 +136,13 @@ Status complete_calibration(Scenario* s) {
   const Plan& plan = s->job.plan;
   ASSIGN_OR_RETURN(const Evidence evidence,
                    evidence_for(profile, kind_of_run(gpu, s->job.model, plan), plan.gpus()));
-  const bool too_large = evidence.missing == Missing::Size;
-  s->costs.model_name = fmt::format(
-      "{} on {}{} in {}{}", profile.name,
-      too_large ? fmt::format("more than ten times {:g} of ", profile.measured_gpus) : "",
-      gpu.empty() ? "a GPU of your own" : gpu, plan.precision,
-      evidence.traits.empty() && s->job.model.is_moe() ? " with experts" : words_of(evidence));
+  std::string number, traits = words_of(evidence);
+  if (evidence.missing == Missing::Size)
+    number = fmt::format("more than ten times {:g} of ", profile.measured_gpus);
+  if (evidence.traits.empty() && s->job.model.is_moe()) traits = " with experts";
+  s->costs.model_name =
+      fmt::format("{} on {}{} in {}{}", profile.name, number,
+                  gpu.empty() ? "a GPU of your own" : gpu, plan.precision, traits);
   s->costs.calibrated = evidence.is_calibrated();
   s->costs.interval = evidence.interval;
   return Done{};

@@ -60,6 +60,24 @@ std::string note_text(std::string_view key, std::string_view title, const std::s
   return one_line(fmt::format("{}: {}: {}", key, title, shortened(line, kLongestNote)));
 }
 
+constexpr std::string_view kEquals = " = ";
+
+// Returns the key that a note begins with, as "model.seq = 4096, of at most 131072: why" does;
+// empty: the note begins otherwise.
+std::string key_of_note(std::string_view line) {
+  const std::size_t equals = line.find(kEquals);
+  const std::string_view key = line.substr(0, equals);
+  const bool is_key =
+      key.find('.') != key.npos && key.find_first_of(" :") == key.npos && equals != line.npos;
+  return is_key ? std::string(key) : "";
+}
+
+bool begins_with_word(std::string_view text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  return text.size() == word.size() ||
+         std::isalnum(static_cast<unsigned char>(text[word.size()])) == 0;
+}
+
 // The notes for one run on the files of one setting, such as parallel.from: what importing them
 // assumed or left out.
 class Notes {
@@ -100,24 +118,15 @@ class Notes {
     }
   }
 
-  // Returns whether a note is about something that this run uses. A note such as "model.seq = 4096,
-  // of at most 131072: why" begins with a key and a value. It has no effect if the run sets the key
-  // itself, or takes another value from another file.
+  // Returns whether a note is about something that this run uses. A note about a key has no effect
+  // if the run sets the key itself, or takes another value from another file.
   bool has_effect(std::string_view line) const {
-    constexpr std::string_view kEquals = " = ";
-    const std::size_t equals = line.find(kEquals);
-    const std::string key(line.substr(0, equals));
-    if (equals == std::string_view::npos || key.find_first_of(" :") != std::string::npos ||
-        key.find('.') == std::string::npos)
-      return true;
+    const std::string key = key_of_note(line);
+    if (key.empty()) return true;
     if (own_.contains(key) || !gives_(key)) return false;
     const auto found = imported_.find(key);
     if (found == imported_.end()) return true;
-    const std::string value = found->second.text();
-    const std::string_view noted = line.substr(equals + kEquals.size());
-    return noted.starts_with(value) &&
-           (noted.size() == value.size() ||
-            std::isalnum(static_cast<unsigned char>(noted[value.size()])) == 0);
+    return begins_with_word(line.substr(key.size() + kEquals.size()), found->second.text());
   }
 
   std::string setting_;
@@ -175,10 +184,11 @@ Status check_complete(const ImportedPlan& plan, const std::string& where, const 
   const auto is_known = [&](const std::string& key) {
     return own.contains(key) || imported.contains(key);
   };
+  const bool lacks_sizes =
+      plan.has("model.hidden") && !is_known("model.hidden") && !own.contains("costs.source");
   for (const char* key : {"model.layers", "model.pattern"}) {
     const auto layers = own.find(key);
-    if (layers != own.end() && plan.has("model.hidden") && !is_known("model.hidden") &&
-        !own.contains("costs.source"))
+    if (layers != own.end() && lacks_sizes)
       return layers->second.error(key,
                                   "model.hidden and the model's other sizes too: beside it the "
                                   "imported model does not count");

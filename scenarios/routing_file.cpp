@@ -129,8 +129,9 @@ Result<Microbatches> add_trace(const std::string& path, CollectedTokens* collect
       continue;
     const auto step = record.find("step"), layer = record.find("layer"),
                chosen = record.find("top_indices");
-    if (step == record.end() || !step->is_number_integer() || layer == record.end() ||
-        !is_up_to(*layer, kMostLayers) || chosen == record.end() || !chosen->is_array())
+    const bool has_step = step != record.end() && step->is_number_integer();
+    const bool has_layer = layer != record.end() && is_up_to(*layer, kMostLayers);
+    if (!has_step || !has_layer || chosen == record.end() || !chosen->is_array())
       return wrong("found no step, layer or top_indices, as Megatron-LM's router trace has them");
     const int layer_number = layer->get<int>();
     const std::int64_t step_number = step->get<std::int64_t>();
