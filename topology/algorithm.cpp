@@ -31,10 +31,7 @@ class FlowBuilder {
   void send(DeviceId from, DeviceId to, double share, int multiplicity = 1) {
     const bool crosses = find_route(from, to);
     add(links_, share, multiplicity, crosses);
-    if (crosses) {
-      count_leaving(from, share * multiplicity);
-      count_coming(to, share * multiplicity);
-    }
+    if (crosses) count(from, to, share * multiplicity);
   }
 
   // Sends from each member to the next one and from the last to the first. A single member sends
@@ -53,8 +50,7 @@ class FlowBuilder {
     for (std::size_t i = 0; i < members.size(); ++i) {
       find_route(members[i], members[(i + 1) % members.size()]);
       links.insert(links.end(), links_.begin(), links_.end());
-      count_leaving(members[i], share);
-      count_coming(members[i], share);
+      count(members[i], members[i], share);
     }
     std::ranges::sort(links);
     links.erase(std::unique(links.begin(), links.end()), links.end());
@@ -74,9 +70,7 @@ class FlowBuilder {
           loads[index(link)] += crosses ? share : inside_share;
           inside[index(link)] |= static_cast<char>(!crosses);
         }
-        if (!crosses) continue;
-        count_leaving(from, share);
-        count_coming(to, share);
+        if (crosses) count(from, to, share);
       }
     }
     for (int i = 0; i < static_cast<int>(loads.size()); ++i) {
@@ -121,12 +115,11 @@ class FlowBuilder {
     if (limit_ > 0) between_.push_back(static_cast<char>(crosses));
   }
 
-  // Count what leaves the device's node, and what comes to it.
-  void count_leaving(DeviceId from, double share) {
-    if (limit_ > 0) leaving_[index(cluster_.node_of(from))] += share;
-  }
-  void count_coming(DeviceId to, double share) {
-    if (limit_ > 0) coming_[index(cluster_.node_of(to))] += share;
+  // Counts what leaves the node of `from`, and what comes to the node of `to`.
+  void count(DeviceId from, DeviceId to, double share) {
+    if (limit_ <= 0) return;
+    leaving_[index(cluster_.node_of(from))] += share;
+    coming_[index(cluster_.node_of(to))] += share;
   }
 
   const Cluster& cluster_;
@@ -256,12 +249,12 @@ void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* f
   }
 }
 
-// The members at which a ring enters a node and leaves it, as places on the node.
+// The places on a node of the members at which a ring enters the node and leaves it.
 struct RingOnNode {
   int entry, exit;
 };
 
-// Returns this for ring r of k. It enters an even node at member r, walks forwards round the node
+// Ring r of k enters an even node at member r, walks forwards round the node
 // and leaves it at r - 1. It enters an odd node at r - 1, walks backwards and leaves it at r. With
 // 2 nodes of 4, rings 1 and 2 are
 //    n0: 1 2 3 0 -> n1: 0 3 2 1 -> n0: 1

@@ -75,6 +75,23 @@ Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& job, 
   return play_program(scenario, job, slowed, !ranks_differ, engine);
 }
 
+// Calls `run` for each number below `count` in a process of its own. Returns the texts that it
+// gives.
+Result<std::vector<std::string>> forked(int count, int jobs, bool progress,
+                                        const std::function<Result<std::string>(int)>& run) {
+  std::optional<Progress> bar;
+  if (progress) bar.emplace("runs", count);
+  const auto advance = [&](int) {
+    if (bar) bar->advance();
+  };
+  std::vector<std::string> texts;
+  for (Result<std::string>& text : fork_map(count, jobs, run, advance)) {
+    if (!text.ok()) return text.error();
+    texts.push_back(*std::move(text));
+  }
+  return texts;
+}
+
 // Plays each seed in a process of its own, all from one compiled job.
 Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine engine, bool progress,
                                             int jobs) {
@@ -84,24 +101,16 @@ Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine eng
   common.fold = scenario.fold && !scenario.variability.makes_ranks_differ();
   ASSIGN_OR_RETURN(const CompiledJob job, compile(common));
   open_ahead(engine);
-  std::optional<Progress> bar;
-  if (progress) bar.emplace("runs", scenario.variability.repeats);
-  const auto texts = fork_map(
-      scenario.variability.repeats, jobs,
-      [&](int i) -> Result<std::string> {
-        Scenario once = scenario;
-        once.variability.seed += static_cast<std::uint64_t>(i);
-        ASSIGN_OR_RETURN(const RepeatedRun run, play_seed(once, job, engine));
-        return to_json(run).dump();
-      },
-      [&](int) {
-        if (bar) bar->advance();
-      });
+  const auto play = [&](int i) -> Result<std::string> {
+    Scenario once = scenario;
+    once.variability.seed += static_cast<std::uint64_t>(i);
+    ASSIGN_OR_RETURN(const RepeatedRun run, play_seed(once, job, engine));
+    return to_json(run).dump();
+  };
+  ASSIGN_OR_RETURN(const auto texts, forked(scenario.variability.repeats, jobs, progress, play));
   std::vector<RepeatedRun> runs;
-  for (const Result<std::string>& text : texts) {
-    if (!text.ok()) return text.error();
-    runs.push_back(repeated_run_from_json(nlohmann::ordered_json::parse(*text)));
-  }
+  for (const std::string& text : texts)
+    runs.push_back(repeated_run_from_json(nlohmann::ordered_json::parse(text)));
   return runs;
 }
 
@@ -109,25 +118,19 @@ Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine eng
 
 Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios, Engine engine,
                                          bool progress, int jobs) {
-  std::optional<Progress> bar;
-  if (progress) bar.emplace("runs", static_cast<std::int64_t>(scenarios.size()));
   if (scenarios.size() > 1) open_ahead(engine);
-  const auto texts = fork_map(
-      static_cast<int>(scenarios.size()), jobs,
-      [&](int i) -> Result<std::string> {
-        Scenario once = scenarios[i];
-        once.variability.repeats = 1;
-        once.report.least_bandwidth = false;
-        ASSIGN_OR_RETURN(const RunResult result, simulate(once, engine));
-        return fmt::format("{}", result.iteration_s);
-      },
-      [&](int) {
-        if (bar) bar->advance();
-      });
+  const auto play = [&](int i) -> Result<std::string> {
+    Scenario once = scenarios[i];
+    once.variability.repeats = 1;
+    once.report.least_bandwidth = false;
+    ASSIGN_OR_RETURN(const RunResult result, simulate(once, engine));
+    return fmt::format("{}", result.iteration_s);
+  };
+  const int count = static_cast<int>(scenarios.size());
+  ASSIGN_OR_RETURN(const auto texts, forked(count, jobs, progress, play));
   std::vector<double> seconds;
-  for (const Result<std::string>& text : texts) {
-    if (!text.ok()) return text.error();
-    ASSIGN_OR_RETURN(seconds.emplace_back(), parse_number(*text));
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(seconds.emplace_back(), parse_number(text));
   }
   return seconds;
 }

@@ -212,11 +212,9 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   return finalists;
 }
 
-// Drops the search's plans with pp > 1.
-void drop_pipelines(std::vector<Finalist>* finalists) {
-  std::erase_if(*finalists, [](const Finalist& finalist) {
-    return is_best(finalist) && finalist.candidate.layout.pp > 1;
-  });
+// Whether the plan is one of the search's, with a pipeline.
+bool is_best_pipeline(const Finalist& finalist) {
+  return is_best(finalist) && finalist.candidate.layout.pp > 1;
 }
 
 // Sorts the search's plans, and drops all behind the first `keep`.
@@ -234,8 +232,7 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
             const std::function<bool()>& is_late, const TuneOptions& options, Tuned* tuned) {
   std::vector<Scenario> scenarios;
   for (const Finalist& finalist : tuned->finalists) {
-    const bool is_refinable = is_best(finalist) && finalist.result.ok() &&
-                              finalist.candidate.layout.pp > 1 && !options.stop();
+    const bool is_refinable = is_best_pipeline(finalist) && finalist.result.ok() && !options.stop();
     if (!is_refinable || tuned->refined.size() >= static_cast<std::size_t>(options.refine))
       continue;
     tuned->refined.push_back({finalist.candidate, *finalist.result, {}});
@@ -258,7 +255,7 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
     }
   }
   const bool may_be_plain = std::ranges::any_of(refinements, std::not_fn(&Refinement::any));
-  if (!finalists.empty() && !may_be_plain) drop_pipelines(&tuned->finalists);
+  if (!finalists.empty() && !may_be_plain) std::erase_if(tuned->finalists, is_best_pipeline);
   tuned->finalists.insert(tuned->finalists.begin(), finalists.begin(), finalists.end());
   keep_best(options.keep, &tuned->finalists);
 }
