@@ -254,9 +254,9 @@ struct RingOnNode {
   int entry, exit;
 };
 
-// Ring r of k enters an even node at member r, walks forwards round the node
-// and leaves it at r - 1. It enters an odd node at r - 1, walks backwards and leaves it at r. With
-// 2 nodes of 4, rings 1 and 2 are
+// Ring r of k enters an even node at member r, walks forwards round the node and leaves it at
+// r - 1. It enters an odd node at r - 1, walks backwards and leaves it at r. With 2 nodes of 4,
+// rings 1 and 2 are
 //    n0: 1 2 3 0 -> n1: 0 3 2 1 -> n0: 1
 //    n0: 2 3 0 1 -> n1: 1 0 3 2 -> n0: 2
 // So hops between nodes join members of equal place (except from the last of an odd number of

@@ -43,8 +43,8 @@ class EqualWays {
     const int hop = static_cast<int>(quotients_.size()) - 1;
     const int switches = static_cast<int>(std::ranges::count_if(hops, is_first_cable));
     quotients_.push_back(quotients_.back() / switches);
-    // Of 4 hops, 0 and 1 go up. Hop 2 goes down by the cables of hop 1, its mirror, to the level on
-    // which hop 0 ended.
+    // With 4 hops, 0 and 1 go up. Hop 2 goes down by the cables of hop 1, its mirror, to the level
+    // on which hop 0 ended.
     const int mirror = hops_ - 1 - hop;
     const bool goes_up = hop < mirror;
     const int hop_up_to_level = goes_up ? hop : std::max(mirror - 1, 0);

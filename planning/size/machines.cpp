@@ -87,7 +87,7 @@ std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) 
         fmt::format("[variability]: its one seed, {}, decides all draws of days; with "
                     "variability.runs they are drawn from as many",
                     variability.seed));
-  // The batch grows in a ramp, where the plan can take but some sizes.
+  // The batch grows in a ramp, and the plan cannot run some of its sizes.
   if (sized.ramp_step > 0)
     lines.push_back(fmt::format(
         "size.ramp_from = {:.0f}: the plan of {} GPUs runs multiples of {} alone; a batch below is "
