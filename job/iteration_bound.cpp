@@ -258,13 +258,13 @@ class JobFloors {
 
   // Returns all floors of stage s.
   StageFloor floor_of(int s) const {
-    StageFloor floor;
     const int rank = rank_of_[s];
-    bool first = true;
+    std::optional<StageFloor> least_passes;
     for (const int body : bodies_[rank]) {
       const StageFloor passes = passes_of(s, body);
-      floor = std::exchange(first, false) ? passes : least_of(floor, passes);
+      least_passes = least_passes ? least_of(*least_passes, passes) : passes;
     }
+    StageFloor floor = least_passes.value_or(StageFloor{});
     // Sets the time of a transfer to stage `to`, and of the tensor group's all-gather that follows
     // it (sequence parallelism).
     const auto set_transfer = [&](int to, double* transfer, double* gather) {

@@ -143,7 +143,8 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
   std::unordered_map<std::string, SiteId> number;
   for (const auto& [place, site] : gpus) {
     const int here = static_cast<int>(listed.sites.size());
-    if (place != std::pair(here / listed.gpus_per_node, here % listed.gpus_per_node))
+    const std::pair numbered_through(here / listed.gpus_per_node, here % listed.gpus_per_node);
+    if (place != numbered_through)
       return Error{fmt::format(
           "found GPU {}, expected GPUs gpu0, gpu1, ... on each node, as many on each", site.name)};
     number.emplace(site.name, listed.sites.size());

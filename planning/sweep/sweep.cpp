@@ -363,7 +363,7 @@ class Sweep {
     do {
       RETURN_IF_ERROR(fork_each(
           options_.jobs, [&] { return batches.next(more); }, rows_of, write, wait));
-      more = [] { return std::optional<int>(); };
+      more = [] { return std::optional<int>(); };  // only runs that are left over or died
     } while (!batches.all_ended());
     return journal.sync();
   }
