@@ -13,6 +13,52 @@ namespace {
 
 constexpr int kMostNested = 20;  // expansions within each other
 
+// The parts of the inside of "${A[2]:-b}".
+struct BraceParts {
+  std::string name;                        // "A"
+  bool is_array = false, is_star = false;  // "[@]" or "[*]"; "[*]"
+  std::size_t index = 0;                   // 2
+  std::string rest, op;                    // ":-b" and ":-"
+
+  char kind() const { return op.empty() ? '\0' : op.back(); }  // '-' of ":-" and of "-"
+};
+
+BraceParts parts_of(const std::string& inside) {
+  BraceParts parts;
+  const auto in_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  const auto end = std::ranges::find_if_not(inside, in_name);
+  parts.name.assign(inside.begin(), end);
+  std::string& rest = parts.rest;
+  rest.assign(end, inside.end());
+  parts.is_star = rest.starts_with("[*]");
+  parts.is_array = parts.is_star || rest.starts_with("[@]");
+  if (parts.is_array) rest.erase(0, 3);
+  if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 8) {
+    const long long number = digits_of(rest.substr(1, close - 1));
+    parts.index = static_cast<std::size_t>(number);  // -1, where it is none, is behind all words
+    rest.erase(0, close + 1);
+  }
+  parts.op = rest.substr(0, rest.starts_with(':') ? 2 : 1);
+  return parts;
+}
+
+// Returns the words of a variable that "${A}", "${A[2]}", "${A[@]}" or "${A,,}" names. Nothing:
+// there is none, or the operator cuts the value, as in "${A%.*}", which is not followed.
+std::optional<std::vector<std::string>> chosen_words(const BraceParts& parts,
+                                                     const std::vector<std::string>& words) {
+  const bool lowers = parts.rest == ",,", raises = parts.rest == "^^";
+  const bool keeps_value =
+      parts.op.empty() || std::string_view("-=?").find(parts.kind()) != std::string_view::npos;
+  if (parts.is_array) return keeps_value ? std::optional(words) : std::nullopt;
+  if ((!keeps_value && !lowers && !raises) || parts.index >= words.size()) return std::nullopt;
+  std::string word = words[parts.index];
+  for (char& c : word) {
+    if (lowers) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (raises) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return std::vector<std::string>{word};
+}
+
 }  // namespace
 
 // Reads a word, up to a blank or an operator. `whole`: an expanded value with blanks stays one
@@ -20,9 +66,7 @@ constexpr int kMostNested = 20;  // expansions within each other
 void ShellReader::read_word(WordFields* fields, bool whole) {
   while (!at_end() && !error_) {
     const char c = peek();
-    if (is_blank(c) || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')' ||
-        c == '<' || c == '>')
-      return;
+    if (is_blank(c) || is_operator(c) || c == '<' || c == '>') return;
     if (c == '\'') {
       single_quoted(fields);
     } else if (c == '"') {
@@ -142,19 +186,7 @@ bool ShellReader::expand(std::vector<std::string>* values) {
     return false;
   }
   if (peek() == '(') {
-    const std::string inside = bracketed('(', ')');
-    if (const auto printed = substituted(inside)) {
-      values->push_back(*printed);
-      return false;
-    }
-    // "$(a && echo npu || echo gpu)": a is not run, and counts as failed.
-    constexpr std::string_view kElse = "|| echo ";
-    const std::size_t otherwise = inside.rfind(kElse);
-    const std::string word =
-        otherwise == std::string::npos ? "" : inside.substr(otherwise + kElse.size());
-    const bool is_plain = !word.empty() && std::ranges::all_of(word, is_name);
-    if (is_plain) script_.failed.push_back(line_);
-    values->push_back(is_plain ? word : "$(" + inside + ")");
+    values->push_back(substitution(bracketed('(', ')')));
     return false;
   }
   if (peek() == '{') return braces(bracketed('{', '}'), values);
@@ -185,9 +217,23 @@ bool ShellReader::arguments(char sign, std::vector<std::string>* values) {
   return false;
 }
 
+// Expands "$(...)": to what it prints, or to gpu in "$(a && echo npu || echo gpu)", where a is not
+// run and counts as failed. Others stay as written.
+std::string ShellReader::substitution(const std::string& inside) {
+  if (const auto printed = output_of(inside)) return *printed;
+  constexpr std::string_view kElse = "|| echo ";
+  const std::size_t otherwise = inside.rfind(kElse);
+  const std::string word =
+      otherwise == std::string::npos ? "" : inside.substr(otherwise + kElse.size());
+  const bool is_plain = !word.empty() && std::ranges::all_of(word, is_name);
+  if (!is_plain) return "$(" + inside + ")";
+  script_.failed.push_back(line_);
+  return word;
+}
+
 // Returns the output of "$(A=2; echo $A)": one echo or printf, after assignments. Nothing: the
 // command is another one.
-std::optional<std::string> ShellReader::substituted(const std::string& inside) {
+std::optional<std::string> ShellReader::output_of(const std::string& inside) {
   if (depth_ >= kMostNested ||
       (inside.find("echo") == std::string::npos && inside.find("printf") == std::string::npos))
     return std::nullopt;
@@ -197,9 +243,7 @@ std::optional<std::string> ShellReader::substituted(const std::string& inside) {
   inner.read_all();
   if (inner.error_ || inner.script_.commands.size() != 1 || !inner.script_.branches.empty())
     return std::nullopt;
-  std::vector<std::string> words;
-  for (const ShellWord& word : inner.script_.commands[0]) words.push_back(word.text);
-  auto printed = printed_text(words);
+  auto printed = printed_text(word_texts(inner.script_.commands[0], 0));
   while (printed && printed->ends_with('\n')) printed->pop_back();
   return printed;
 }
@@ -223,69 +267,47 @@ std::string ShellReader::with_defaults(const std::string& text) {
   return plain;
 }
 
+// Expands the text behind an operator, as in "${A:-$B/2}".
+std::string ShellReader::expanded(const std::string& text) {
+  ShellReader inner(text + "\n", path_);
+  inner.script_.variables = script_.variables;
+  inner.depth_ = depth_ + 1;
+  WordFields fields;
+  if (inner.depth_ < kMostNested) inner.read_word(&fields, /*whole=*/true);
+  if (!inner.script_.failed.empty()) script_.failed.push_back(line_);
+  return fields.joined();
+}
+
 // Expands the inside of "${...}": NAME, NAME[@], NAME[2], NAME:-default, NAME-default,
 // NAME:=default, NAME:+other, NAME:?error, NAME,, or NAME^^.
 bool ShellReader::braces(const std::string& inside, std::vector<std::string>* values) {
   if (inside == "@" || inside == "*" || inside == "#") return arguments(inside[0], values);
-  std::size_t end = 0;
-  while (end < inside.size() && is_name(inside[end])) ++end;
-  const std::string name = inside.substr(0, end);
-  std::string rest = inside.substr(end);
-  const bool all = rest.starts_with("[@]") || rest.starts_with("[*]");
-  const bool is_star = rest.starts_with("[*]");
-  if (all) rest.erase(0, 3);
-  const ShellVariable* known = find(name);
+  const BraceParts parts = parts_of(inside);
+  const char kind = parts.kind();
+  const ShellVariable* known = find(parts.name);
   const bool is_set = known != nullptr && !known->words.empty() &&
                       !(known->words.size() == 1 && known->words[0].empty());
-  std::size_t index = 0;
-  if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 8) {
-    const long long number = digits_of(rest.substr(1, close - 1));
-    index = static_cast<std::size_t>(number);  // -1, where it is none, is behind all words
-    rest.erase(0, close + 1);
-  }
-  const std::string op = rest.substr(0, rest.starts_with(':') ? 2 : 1);
-  const char kind = op.empty() ? '-' : op.back();  // '-' of ":-" and of "-"
-  // The variable's own value.
   if (is_set && kind != '+') {
-    if ((rest == ",," || rest == "^^") && !all && index < known->words.size()) {
-      values->push_back(known->words[index]);
-      for (char& c : values->back())
-        c = static_cast<char>(rest == ",," ? std::tolower(static_cast<unsigned char>(c))
-                                           : std::toupper(static_cast<unsigned char>(c)));
-      return false;
-    }
-    // Operators that cut a value, as in ${A%.*}, are not expanded.
-    if (kind != '-' && kind != '=' && kind != '?') return keep(inside, values);
-    *values = known->words;
-    starred_ = is_star;
-    if (all) return true;
-    if (index >= values->size()) return keep(inside, values);
-    *values = {(*values)[index]};
+    const auto chosen = chosen_words(parts, known->words);
+    if (!chosen) return keep(inside, values);
+    *values = *chosen;
+    starred_ = parts.is_star;
+    return parts.is_array;
+  }
+  const bool is_default = !is_set && (kind == '-' || kind == '=');
+  const bool is_other = is_set && kind == '+';
+  if (is_default || is_other) {
+    values->push_back(expanded(parts.rest.substr(parts.op.size())));
+    if (kind == '=' && !parts.name.empty() && branches_.active())
+      script_.variables[parts.name] = {*values, line_};
     return false;
   }
-  const bool takes_default = !is_set && !op.empty() && (kind == '-' || kind == '=');
-  // The text behind the operator.
-  if (takes_default || (is_set && kind == '+')) {
-    ShellReader inner(rest.substr(op.size()) + "\n", path_);
-    inner.script_.variables = script_.variables;
-    inner.depth_ = depth_ + 1;
-    WordFields fields;
-    if (inner.depth_ < kMostNested) inner.read_word(&fields, /*whole=*/true);
-    if (!inner.script_.failed.empty()) script_.failed.push_back(line_);
-    std::string text;
-    for (const std::string& word : fields.texts) text += (text.empty() ? "" : " ") + word;
-    if (kind == '=' && !name.empty() && branches_.active())
-      script_.variables[name] = {{text}, line_};
-    values->push_back(text);
-    return false;
-  }
-  // A variable set to "" gives "". A variable that was never set stays as written, or is an empty
-  // array with [@].
-  if (known != nullptr || kind == '+') {
-    if (!all) values->push_back("");
-    return all;
-  }
-  return all || keep(inside, values);
+  // An array without words gives none. A variable set to "" gives "", as "${A+b}" of one that was
+  // never set does. Any other that was never set stays as written.
+  if (parts.is_array) return true;
+  if (known == nullptr && kind != '+') return keep(inside, values);
+  values->push_back("");
+  return false;
 }
 
 // Leaves the expansion as it is written.

@@ -47,9 +47,9 @@ bool ShellReader::in_subshell(std::size_t depth) const {
                      groups_.end(), [](const ShellGroup& group) { return group.is_subshell; });
 }
 
-// Reads "name() {...}" or "function name {...}" behind its first words. Returns false, and reads
+// Skips "name() {...}" or "function name {...}" behind its first words. Returns false, and reads
 // nothing, if it is none.
-bool ShellReader::defines(const ShellCommand& words) {
+bool ShellReader::skip_definition(const ShellCommand& words) {
   const bool has_keyword = words.size() == 2 && words[0].text == "function";
   if (branches_.in_patterns() || (!has_keyword && (words.size() != 1 || peek() != '(')))
     return false;

@@ -14,6 +14,15 @@
 #include "interop/shell/slurm.h"
 
 namespace tandem {
+namespace {
+
+bool begins_with_option(const std::vector<std::string>& value) {  // "--tp 2"
+  if (value.empty()) return false;
+  const std::size_t first = value[0].find_first_not_of(" \t\n");
+  return first != std::string::npos && value[0].compare(first, 2, "--") == 0;
+}
+
+}  // namespace
 
 // Skips blanks, continued lines and comments; with `newlines` also ends of lines. A comment
 // "#SBATCH --nodes=4" before the first command, where sbatch stops to look for them, sets Slurm's
@@ -40,24 +49,23 @@ void ShellReader::skip(bool newlines) {
 // Reads a simple command up to its separator, and ends it.
 void ShellReader::command() {
   OpenCommand open;
-  ShellCommand& words = open.words;
   while (true) {
     skip(/*newlines=*/false);
-    const char c = peek();
-    began_ = began_ || (!at_end() && c != '\n');
-    if (defines(words)) return;  // a function's body, which is skipped
-    if (c == '(' && peek(1) != '(' && words.empty() && !open.assigns && !branches_.in_patterns()) {
+    began_ = began_ || (!at_end() && peek() != '\n');
+    if (skip_definition(open.words)) return;
+    if (begins_subshell(open)) {
       take();
       open_group(/*is_subshell=*/true);
-    } else if (c == '(' && peek(1) == '(' && words.size() < 3 && !branches_.in_patterns() &&
-               (words.empty() ||
-                matches_any(words.back().text, {"if", "elif", "while", "until", "for", "!"}))) {
-      arithmetic_command(&words);  // "((i++))", "if ((A > 1))", "for ((i = 0; i < N; i++))"
-    } else if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
-      if (ends_at_separator(&open)) return;
-    } else if (c == '<' || c == '>') {
+    } else if (begins_arithmetic(open.words)) {
+      arithmetic_command(&open.words);
+    } else if (at_end() || is_operator(peek())) {
+      const bool ends_subshell = end_at_separator(std::move(open));
+      if (!ends_subshell) return;
+      // In "(a) && b" the ")" is a command too: "&&" follows it.
+      open = {.words = {{")", line_}}, .assigns = false, .saved = {}, .environment = {}};
+    } else if (peek() == '<' || peek() == '>') {
       redirection();
-    } else if (words.empty() && assignment(&open.saved)) {
+    } else if (open.words.empty() && assignment(&open.saved)) {
       open.assigns = true;
     } else {
       add_word(&open);
@@ -65,56 +73,68 @@ void ShellReader::command() {
   }
 }
 
-// Takes the separator behind a command, and ends it. In "(a) && b" the ")" ends "a" and the
-// subshell: then ")" becomes the command, and false is returned, as its separator, "&&", follows.
-bool ShellReader::ends_at_separator(OpenCommand* open) {
+// Returns whether the "(" of a subshell comes next, as the first thing of a command.
+bool ShellReader::begins_subshell(const OpenCommand& open) const {
+  if (branches_.in_patterns() || open.assigns || !open.words.empty()) return false;
+  return peek() == '(' && peek(1) != '(';
+}
+
+// Returns whether "((" comes next as in "((i++))", "if ((A > 1))" or "for ((i = 0; i < N; i++))".
+bool ShellReader::begins_arithmetic(const ShellCommand& words) const {
+  if (branches_.in_patterns() || peek() != '(' || peek(1) != '(') return false;
+  if (words.empty()) return true;
+  return words.size() < 3 &&
+         matches_any(words.back().text, {"if", "elif", "while", "until", "for", "!"});
+}
+
+// Ends a command at its separator, which comes next. Returns whether that is a subshell's ")".
+bool ShellReader::end_at_separator(OpenCommand open) {
   const char c = peek();
   const ShellSeparator separator = take_separator();
   const std::size_t behind = at_;
-  const std::string first = open->words.empty() ? "" : open->words[0].text;
+  const std::string first = open.words.empty() ? "" : open.words[0].text;
+  // "case $A in a)", or "b)" of a case that is open.
   const bool is_pattern = first == "case" || (branches_.in_patterns() && first != "esac");
   if (first.empty()) {  // "A=1 $NONE" sets A
-    for (const auto& [name, variable] : open->environment) script_.variables[name] = variable;
+    for (const auto& [name, variable] : open.environment) script_.variables[name] = variable;
   }
-  if (open->assigns || !open->words.empty())
-    end_command(std::move(open->words), separator, std::move(open->environment));
-  if (at_ != behind) return true;  // end_command() went back to a loop's first command
+  if (open.assigns || !open.words.empty())
+    end_command(std::move(open.words), separator, std::move(open.environment));
+  const bool went_back = at_ != behind;  // to a loop's first command
+  if (went_back) return false;
   if (separator == ShellSeparator::kNextPatterns) branches_.next_patterns();
-  if (c == '(' && !is_pattern) open_group(/*is_subshell=*/true);  // as in "diff <(a) <(b)"
-  if (c != ')' || is_pattern || groups_.empty() || !groups_.back().is_subshell) return true;
-  *open = {.words = {{")", line_}}, .assigns = false, .saved = {}, .environment = {}};
-  return false;
+  if (is_pattern) return false;
+  if (c == '(') open_group(/*is_subshell=*/true);  // as in "diff <(a) <(b)"
+  return c == ')' && !groups_.empty() && groups_.back().is_subshell;
 }
 
 // Reads the next word of a command. Keywords in front of it are no words.
 void ShellReader::add_word(OpenCommand* open) {
   ShellCommand& words = open->words;
   const int line = line_;
-  if (!open->saved.empty()) open->environment = take_back(&open->saved);
+  // "A=1 run": with a word behind it, the assignment is for this command alone.
+  if (!open->saved.empty()) open->environment = undo_assignments(&open->saved);
   WordFields fields;
   read_word(&fields);
-  // "2>&1": the number belongs to the redirection.
-  if ((peek() == '>' || peek() == '<') && fields.texts.size() == 1 &&
-      fields.texts[0].find_first_not_of("0123456789") == std::string::npos)
-    return;
+  const bool is_number = fields.texts.size() == 1 &&
+                         fields.texts[0].find_first_not_of("0123456789") == std::string::npos;
+  if (is_number && (peek() == '>' || peek() == '<')) return;  // "2>&1": of the redirection
   for (const std::string& text : fields.texts) {
-    const bool declares = matches_any(text, {"export", "local", "readonly", "declare", "typeset"});
-    if (words.empty() && declares) {
+    if (words.empty() && matches_any(text, {"export", "local", "readonly", "declare", "typeset"})) {
       declare_names(text);
       open->assigns = true;
-      continue;
+    } else if (!words.empty() || !follow_keyword(text)) {
+      const bool needs_no_separator =
+          words.size() == 1 && matches_any(words[0].text, {"fi", "esac", "done", "}", ")"});
+      if (needs_no_separator && text == "}")  // "fi }" is "fi; }"
+        end_command(std::exchange(words, {}), ShellSeparator::kEnd, {});
+      words.push_back({text, line});
     }
-    if (words.empty() && is_keyword(text)) continue;
-    // In "fi }" the "}" needs no ";" before it.
-    if (text == "}" && words.size() == 1 &&
-        matches_any(words[0].text, {"fi", "esac", "done", "}", ")"}))
-      end_command(std::exchange(words, {}), ShellSeparator::kEnd, {});
-    words.push_back({text, line});
   }
   // A quoted * is a plain character, but patterns here take every * as any text: "$(...)" makes
   // the test one of unknown result.
-  if (fields.quotes_star && !words.empty() &&
-      (branches_.in_patterns() || std::ranges::find(words, "[[", &ShellWord::text) != words.end()))
+  const bool is_test = std::ranges::find(words, "[[", &ShellWord::text) != words.end();
+  if (fields.quotes_star && !words.empty() && (is_test || branches_.in_patterns()))
     words.back().text = "$(" + words.back().text + ")";
 }
 
@@ -123,11 +143,20 @@ ShellSeparator ShellReader::take_separator() {
   if (c == '\n') here_documents();
   const bool twice = (c == '&' || c == '|' || c == ';') && peek() == c;
   if (twice) take();
-  if (c == '&' && twice) return ShellSeparator::kAnd;
-  if (c == '|' && twice) return ShellSeparator::kOr;
-  if (c == ';' && twice) return ShellSeparator::kNextPatterns;
-  if (c == ')') return ShellSeparator::kParenthesis;
-  return c == '|' || c == '&' || c == '(' ? ShellSeparator::kOther : ShellSeparator::kEnd;
+  switch (c) {
+    case '&':
+      return twice ? ShellSeparator::kAnd : ShellSeparator::kOther;
+    case '|':
+      return twice ? ShellSeparator::kOr : ShellSeparator::kOther;
+    case ';':
+      return twice ? ShellSeparator::kNextPatterns : ShellSeparator::kEnd;
+    case '(':
+      return ShellSeparator::kOther;
+    case ')':
+      return ShellSeparator::kParenthesis;
+    default:
+      return ShellSeparator::kEnd;
+  }
 }
 
 // Reads "((...))" as words: for "for ((a; b; c))" its three parts; else, if the value is known, a
@@ -161,25 +190,26 @@ std::string ShellReader::skip_options() {
   return letters;
 }
 
-// Takes back assignments, and returns the values that they set.
-ShellVariables ShellReader::take_back(SavedVariables* saved) {
+// Gives variables the values back that they had before assignments. Returns the assigned values.
+ShellVariables ShellReader::undo_assignments(SavedVariables* saved) {
   ShellVariables values;
   for (const auto& [name, before] : *saved) values[name] = script_.variables[name];
   restore(std::exchange(*saved, {}));
   return values;
 }
 
-// Returns whether a word in front of a command is a keyword, and does what it asks for: "else" goes
-// to the next branch, "{" opens a group, and the options of "exec -a" and "time -p" are skipped.
-bool ShellReader::is_keyword(const std::string& word) {
+// Does what a keyword in front of a command asks for. Returns false for any other word.
+bool ShellReader::follow_keyword(const std::string& word) {
   if (word == "else") branches_.otherwise();
   if (word == "{") open_group(/*is_subshell=*/false);
-  if (word == "exec" || word == "time") skip_options();
-  if (word == "!") skip(/*newlines=*/false);  // up to what it negates
-  const bool is_before_test =
-      peek() == '[' || text_.compare(at_, 2, "((") == 0 || text_.compare(at_, 5, "test ") == 0;
-  if (word == "!" && is_before_test) return false;  // a part of the test "! [ A ]"
-  return matches_any(word, {"then", "else", "do", "{", "exec", "time", "!"});
+  if (word == "exec" || word == "time") skip_options();  // "exec -a", "time -p"
+  if (word == "!") {
+    skip(/*newlines=*/false);
+    const bool negates_test =
+        peek() == '[' || text_.compare(at_, 2, "((") == 0 || text_.compare(at_, 5, "test ") == 0;
+    return !negates_test;  // "!" is a part of the test "! [ A ]"
+  }
+  return matches_any(word, {"then", "else", "do", "{", "exec", "time"});
 }
 
 // Skips a redirection. The lines of a here-document, "<<EOF", begin after this line.
@@ -211,59 +241,47 @@ bool ShellReader::assignment(SavedVariables* saved) {
   std::size_t end = at_;
   while (end < text_.size() && is_name(text_[end])) ++end;
   if (end == at_ || std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) return false;
-  const bool appends = end < text_.size() && text_[end] == '+';
-  const std::size_t equals = end + (appends ? 1 : 0);
+  const bool has_plus = end < text_.size() && text_[end] == '+';
+  const std::size_t equals = end + (has_plus ? 1 : 0);
   if (equals >= text_.size() || text_[equals] != '=') return false;
   const std::string name = text_.substr(at_, end - at_);
   const int line = line_;
   at_ = equals + 1;
   const auto known = script_.variables.find(name);
+  const bool appends = has_plus && known != script_.variables.end();
   std::vector<std::string> value;
   if (peek() == '(') {
     take();
     value = array(line);
-    if (appends && known != script_.variables.end())
+    if (appends)
       value.insert(value.begin(), known->second.words.begin(), known->second.words.end());
   } else {
     WordFields fields;
-    if (!at_end() && !is_blank(peek()) && peek() != '\n' && peek() != ';')
-      read_word(&fields, /*whole=*/true);
-    std::string joined;
-    for (const std::string& text : fields.texts) joined += (joined.empty() ? "" : " ") + text;
-    if (appends && known != script_.variables.end()) value = known->second.words;
+    read_word(&fields, /*whole=*/true);
+    if (appends) value = known->second.words;
     if (value.empty()) value.emplace_back();
-    value[0] += joined;
+    value[0] += fields.joined();
   }
   for (const std::string& text : value) count(text.size());
   if (branches_.active()) {
     loops_.assigned();
     if (saved != nullptr) save(name, saved);
     script_.variables[name] = {std::move(value), line};
-  } else if (!value.empty() && value[0].find_first_not_of(" \t\n") != std::string::npos &&
-             value[0].compare(value[0].find_first_not_of(" \t\n"), 2, "--") == 0) {
-    // Options ("--...") that only a branch not taken would set: the variable is known to be empty,
-    // unless it has a value.
+  } else if (begins_with_option(value)) {
+    // Only a branch not taken would set these options: the variable is known to be empty, unless
+    // it has a value.
     script_.variables.try_emplace(name, ShellVariable{{}, line});
   }
   return true;
 }
 
-// Reads an array's words up to the ) at its end.
+// Reads an array's words up to the ) at its end. Operators between them are passed over.
 std::vector<std::string> ShellReader::array(int line) {
   std::vector<std::string> words;
-  while (true) {
-    skip(/*newlines=*/true);
+  for (skip(/*newlines=*/true); peek() != ')'; skip(/*newlines=*/true)) {
     if (at_end()) {
       fail(line, "found an array without its end, expected )");
       return words;
-    }
-    if (peek() == ')') {
-      take();
-      return words;
-    }
-    if (peek() == ';' || peek() == '&' || peek() == '|' || peek() == '(') {
-      take();
-      continue;
     }
     WordFields fields;
     const std::size_t before = at_;
@@ -271,6 +289,8 @@ std::vector<std::string> ShellReader::array(int line) {
     if (at_ == before) take();
     words.insert(words.end(), fields.texts.begin(), fields.texts.end());
   }
+  take();
+  return words;
 }
 
 Result<ShellScript> parse_shell(const std::string& text, const std::string& path) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "interop/shell/branches.h"
@@ -87,6 +88,10 @@ class ShellReader {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
   }
   static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+  // Returns whether a command ends at this character.
+  static bool is_operator(char c) {
+    return std::string_view("\n;|&()").find(c) != std::string_view::npos;
+  }
 
   void read_all() {
     while (at_ < text_.size() && !error_ && !exited_) command();
@@ -113,6 +118,7 @@ class ShellReader {
 
   // Decides which commands are run, in commands.cpp.
   void end_command(ShellCommand words, ShellSeparator separator, ShellVariables environment);
+  bool follow_branch(const ShellCommand& words, ShellSeparator separator);
   bool may_end(const std::string& word) const;
   void leave(const ShellCommand& words, bool is_checked);
   void open_case(ShellCommand* words, bool active);
@@ -128,7 +134,7 @@ class ShellReader {
   void open_group(bool is_subshell);
   void close_group();
   bool in_subshell(std::size_t depth) const;
-  bool defines(const ShellCommand& words);
+  bool skip_definition(const ShellCommand& words);
   void define(const std::string& name);
   void run_group(ShellPlace place);
   void call(const ShellCommand& words, const ShellVariables& environment, bool is_certain);
@@ -141,17 +147,19 @@ class ShellReader {
   // Reads commands, in shell.cpp.
   void skip(bool newlines);
   void command();
-  bool ends_at_separator(OpenCommand* open);
+  bool begins_subshell(const OpenCommand& open) const;
+  bool begins_arithmetic(const ShellCommand& words) const;
+  bool end_at_separator(OpenCommand open);
   void add_word(OpenCommand* open);
   ShellSeparator take_separator();
   void arithmetic_command(ShellCommand* words);
-  bool is_keyword(const std::string& word);
+  bool follow_keyword(const std::string& word);
   std::string skip_options();
   void redirection();
   void here_documents();
   // `saved`: gets the values that the variables had; null: they are not needed.
   bool assignment(SavedVariables* saved = nullptr);
-  ShellVariables take_back(SavedVariables* saved);
+  ShellVariables undo_assignments(SavedVariables* saved);
   std::vector<std::string> array(int line);
 
   // Reads words, in expansion.cpp.
@@ -166,7 +174,9 @@ class ShellReader {
   bool arguments(char sign, std::vector<std::string>* values);
   bool braces(const std::string& inside, std::vector<std::string>* values);
   static bool keep(const std::string& inside, std::vector<std::string>* values);
-  std::optional<std::string> substituted(const std::string& inside);
+  std::string substitution(const std::string& inside);
+  std::optional<std::string> output_of(const std::string& inside);
+  std::string expanded(const std::string& text);
   std::string with_defaults(const std::string& text);
 
   std::string text_, path_;

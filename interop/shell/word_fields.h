@@ -38,6 +38,12 @@ struct WordFields {
       add(words[i]);
     }
   }
+  // Returns all fields as one text, with a blank between two.
+  std::string joined() const {
+    std::string all;
+    for (const std::string& text : texts) all += (all.empty() ? "" : " ") + text;
+    return all;
+  }
 };
 
 }  // namespace tandem
