@@ -124,11 +124,10 @@ std::optional<BenchPayload> payload_of(std::string_view cell) {
   const auto number = real_of(cell.substr(0, unit));
   const std::string_view word = cell.substr(unit);
   const std::size_t power = std::string_view("BKMGT").find(word.substr(0, 1));
-  const bool is_binary = word.ends_with("iB");
-  if (!number || *number < 1 || word.empty() || power == std::string_view::npos ||
-      word.size() != (power == 0 ? 1U : 2U) + (is_binary && power > 0 ? 1U : 0U) ||
-      !word.ends_with('B') || *number > 1024)
-    return std::nullopt;
+  const bool is_prefixed = power > 0 && power != std::string_view::npos;
+  const bool is_binary = is_prefixed && word.substr(1) == "iB";
+  const bool is_unit = word == "B" || is_binary || (is_prefixed && word.substr(1) == "B");
+  if (!is_unit || !number || *number < 1 || *number > 1024) return std::nullopt;
   return BenchPayload{static_cast<Bytes>(std::ldexp(*number, 10 * static_cast<int>(power))),
                       is_binary ? GB : GiB};
 }
@@ -168,15 +167,15 @@ class CommLogReader {
     const auto is_rate = [](const std::string& word) {
       return word.find('.') != std::string::npos && real_of(word);
     };
-    if (open_ && words[0][0] != '#' && !has_only_digits(words[0]) &&
-        std::ranges::count_if(words, is_rate) > 2)
+    const bool is_row = has_only_digits(words[0]), is_comment = words[0][0] == '#';
+    if (open_ && !is_row && !is_comment && std::ranges::count_if(words, is_rate) > 2)
       return fault(fmt::format("found '{:.60}' in a table, expected a row of it", text));
     if (text.find(" ranks (") != std::string::npos && text.find(" over ") != std::string::npos) {
       RETURN_IF_ERROR(end_table());
       bench_title_ = text;
       return Done{};
     }
-    if (has_only_digits(words[0])) {
+    if (is_row) {
       if (open_) return take_row(words);
       if (words.size() > 5 && has_only_digits(words[1]) && kTypeBytes.contains(words[2]))
         return fault("found a row of nccl-tests without the head of its table, expected all lines");
@@ -194,11 +193,10 @@ class CommLogReader {
     }
     if (is_word("size") && is_word("count") && is_word("type") && is_word("algbw"))
       return take_head(words);
-    if (open_ && text.find("Out of bounds values") != std::string::npos && is_word("FAILED") &&
-        open_->wrong_rows == 0)
+    const bool has_verdict = text.find("Out of bounds values") != std::string::npos;
+    if (open_ && open_->wrong_rows == 0 && has_verdict && is_word("FAILED"))
       return fault("found wrong values (FAILED) and no row that has them, expected a table of OK");
-    if (text.find("Out of bounds values") != std::string::npos || is_word("Avg"))
-      return end_table();
+    if (has_verdict || is_word("Avg")) return end_table();
     // "all_reduce_perf": the next program begins.
     if (text.find("_perf") != std::string::npos) RETURN_IF_ERROR(end_table());
     for (const LoggedOp& op : kLoggedOps) take_name(text, op.name);
@@ -278,31 +276,32 @@ class CommLogReader {
     // The in-place results have columns of the same names behind those of the out-of-place ones.
     const auto last = std::find(columns.rbegin(), columns.rend(), columns[wrong]);
     const auto wrong_in_place = static_cast<std::size_t>(columns.rend() - last) - 1;
-    RowForm form;
     const auto bytes = real_of(cell(0)), count = real_of(cell(1));
     const auto time_us = real_of(cell(column_of("time")));
     const auto busbw = real_of(cell(column_of("busbw")));
     const auto type = kTypeBytes.find(cell(2));
     const auto root = real_of(cell(column_of("root"))), wrong_values = real_of(cell(wrong));
+    const auto is_size = [](std::optional<double> size) {
+      return size && *size >= 0 && *size <= 0x1p50;
+    };
     const auto is_check = [&](std::size_t column) {
       return cell(column) == "N/A" || real_of(cell(column));
     };
-    if (!bytes || !count || !time_us || !busbw || *bytes < 0 || *bytes > 0x1p50 || *time_us <= 0 ||
-        *count < 0 || *count > 0x1p50 || *busbw < 0 || !is_check(wrong) ||
-        !is_check(wrong_in_place))
+    const bool has_rate = time_us && *time_us > 0 && busbw && *busbw >= 0;
+    const bool has_checks = is_check(wrong) && is_check(wrong_in_place);
+    if (!is_size(bytes) || !is_size(count) || !has_rate || !has_checks)
       return fault(fmt::format("found '{:.60}', expected a row of {}", fmt::join(words, " "),
                                fmt::join(columns, ", ")));
     if (type == kTypeBytes.end())
       return fault(fmt::format("found the type '{}', expected one of nccl-tests'", cell(2)));
-    form.bytes = static_cast<Bytes>(*bytes);
-    form.count = static_cast<Bytes>(*count);
-    form.type_bytes = type->second;
-    constexpr std::string_view kNoRedop = "none";
-    const std::string_view redop = no_redop ? kNoRedop : cell(redop_column);
-    form.reduces = redop != kNoRedop && !redop.empty();
-    form.rooted = root && *root >= 0;
-    form.checked = wrong_values.has_value();
-    form.checked_in_place = real_of(cell(wrong_in_place)).has_value();
+    const std::string_view redop = no_redop ? "" : cell(redop_column);
+    const RowForm form = {.bytes = static_cast<Bytes>(*bytes),
+                          .count = static_cast<Bytes>(*count),
+                          .type_bytes = type->second,
+                          .reduces = redop != "none" && !redop.empty(),
+                          .rooted = root && *root >= 0,
+                          .checked = wrong_values.has_value(),
+                          .checked_in_place = real_of(cell(wrong_in_place)).has_value()};
     if (columns[wrong] == "#wrong" && wrong_values && *wrong_values != 0) {
       if (open_->wrong_rows++ == 0) open_->wrong_line = line_;
       return Done{};
@@ -346,17 +345,19 @@ class CommLogReader {
   }
 
   // Returns the operations that print rows of this form, among `candidates` or, if there are none,
-  // among all.
+  // among all that rows tell apart.
   static std::vector<std::string> ops_like(const RowForm& form, int ranks,
                                            const std::set<std::string>& candidates = {}) {
     std::vector<std::string> ops;
     for (const LoggedOp& op : kLoggedOps) {
       const std::string name(op.name);
-      if (candidates.empty() ? op.known_by_name : !candidates.contains(name)) continue;
-      const double bytes = static_cast<double>(form.count) * form.type_bytes;
-      const bool matches = op.reduces == form.reduces && op.rooted == form.rooted &&
-                           static_cast<double>(form.bytes) == bytes * (op.by_part ? ranks : 1) &&
-                           (!form.checked || form.checked_in_place == op.in_place);
+      const bool is_candidate = candidates.empty() ? !op.known_by_name : candidates.contains(name);
+      if (!is_candidate) continue;
+      const double bytes =
+          static_cast<double>(form.count) * form.type_bytes * (op.by_part ? ranks : 1);
+      const bool has_checks = !form.checked || form.checked_in_place == op.in_place;
+      const bool matches = op.reduces == form.reduces && op.rooted == form.rooted && has_checks &&
+                           static_cast<double>(form.bytes) == bytes;
       if (matches || op.known_by_name) ops.push_back(name);
     }
     return ops;

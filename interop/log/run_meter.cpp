@@ -126,9 +126,10 @@ struct Reporter {
 bool replaces(const Reporter& reporter, std::span<const RunLine> lines) {
   const RunLine& first = lines.front();
   const std::string& label = first.line.label;
-  if (!reporter.next &&
-      (*first.figures->step != reporter.first || label.empty() != reporter.label.empty()))
-    return true;
+  const bool is_heard_again = reporter.next.has_value();
+  const bool begins_elsewhere = *first.figures->step != reporter.first;
+  const bool one_has_label = label.empty() != reporter.label.empty();
+  if (!is_heard_again && (begins_elsewhere || one_has_label)) return true;
   for (const auto& [line, number, figures] : lines) {
     if (!figures || !figures->step || figures->step_word != first.figures->step_word) continue;
     if (line.label == reporter.label) return false;
@@ -145,21 +146,17 @@ class RunSoFar {
 
   // Returns whether the first of these lines of a log is the first one of the next run.
   bool ends_before(std::span<const RunLine> lines) const {
-    const RunLine& line = lines.front();
-    const std::string& text = line.line.text;
+    const auto& [line, number, figures] = lines.front();
     const bool measured = iterations() > 0;
-    if (has_word(text, kWorldSize) || has_word(text, kArguments))
-      return measured || arguments_of_ == line.line.label;
-    if (line.figures && line.figures->step) {
-      const auto& reporter = reporters_[static_cast<std::size_t>(line.figures->step_word)];
-      if (!reporter) return false;
-      if (reporter->label == line.line.label) return reporter->goes_back(*line.figures);
-      return !heard_.contains({line.figures->step_word, line.line.label}) &&
-             replaces(*reporter, lines);
-    }
-    return measured && ((has_word(text, ":::MLLOG") &&
-                         (has_word(text, "\"init_start\"") || has_word(text, "\"run_start\""))) ||
-                        mlperf_batch(text));
+    // These are of the next run if this one measured, or if the same rank's arguments stand in it:
+    // every rank may print its own.
+    if (has_word(line.text, kWorldSize) || has_word(line.text, kArguments))
+      return measured || arguments_of_ == line.label;
+    if (figures && figures->step) return restarts_with(lines);
+    const bool is_mlperf_start =
+        has_word(line.text, ":::MLLOG") &&
+        (has_word(line.text, "\"init_start\"") || has_word(line.text, "\"run_start\""));
+    return measured && (is_mlperf_start || mlperf_batch(line.text));
   }
 
   // Takes a line into the run. A line about an iteration that was already counted, as another rank
@@ -180,6 +177,16 @@ class RunSoFar {
  private:
   static constexpr std::string_view kWorldSize = "using world size:",
                                     kArguments = "-- arguments --";
+
+  // Does the same for a first line about an iteration.
+  bool restarts_with(std::span<const RunLine> lines) const {
+    const auto& [line, number, figures] = lines.front();
+    const auto& reporter = reporters_[static_cast<std::size_t>(figures->step_word)];
+    if (!reporter) return false;  // the run's first iteration
+    if (reporter->label == line.label) return reporter->goes_back(*figures);
+    const bool is_new_label = !heard_.contains({figures->step_word, line.label});
+    return is_new_label && replaces(*reporter, lines);
+  }
 
   bool is_new_iteration(const std::string& label, const LineFigures& figures) {
     heard_.insert({figures.step_word, label});

@@ -180,11 +180,12 @@ std::map<std::string, double> uplinks_GBps(const ImportedFabric& network,
 }
 
 // Adds the cables between switches, with rates that follow from the hosts' NICs, as no file states
-// them. Without a file of switches (`has_file` false) there is only hosts.core, a switch above all
-// that no file names, so it is neither reported as empty nor joined to others.
-void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset, bool has_file,
+// them. hosts.core is a switch that no file names: the only root where no file has a fabric, and
+// added here above the trees where a file has several.
+void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset,
                        ComposedCluster* cluster) {
   const ImportedFabric& network = hosts.network;
+  if (network.switches == std::vector<std::string>{hosts.core}) return;  // all hosts hang on it
   std::map<std::string, double> down_GBps;  // by switch: sum of the rates to its hosts' NICs
   for (const ComposedCable& cable : cluster->cables) down_GBps[cable.to] += cable.GBps;
   const std::map<std::string, double> uplinks =
@@ -197,7 +198,7 @@ void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset, bool
   }
   std::vector<std::string> empty, roots;
   for (const std::string& name : network.switches) {
-    if (uplinks.at(name) == 0 && (has_file || name != hosts.core)) {
+    if (uplinks.at(name) == 0 && name != hosts.core) {
       empty.push_back(name);
     } else if (!not_roots.contains(name)) {
       roots.push_back(name);
@@ -206,14 +207,13 @@ void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset, bool
   if (!empty.empty())
     cluster->left_out.push_back(
         fmt::format("switches without a host below them: {}", hostlist_of(empty)));
-  if (!network.cables.empty() || has_file)
-    cluster->assumed.push_back(fmt::format(
-        "a leaf's uplinks carry {} its hosts' NICs do, as in {}, and switches above never block: "
-        "the files state no rate",
-        preset.oversubscription == 1 ? "what"
-                                     : fmt::format("1/{:g} of what", preset.oversubscription),
-        preset.preset));
-  if (roots.size() < 2 || !has_file) return;
+  cluster->assumed.push_back(fmt::format(
+      "a leaf's uplinks carry {} its hosts' NICs do, as in {}, and switches above never block: "
+      "the files state no rate",
+      preset.oversubscription == 1 ? "what"
+                                   : fmt::format("1/{:g} of what", preset.oversubscription),
+      preset.preset));
+  if (roots.size() < 2) return;
   for (const std::string& root : roots)
     cluster->cables.push_back({root, hosts.core, uplinks.at(root)});
   cluster->assumed.push_back(
@@ -242,7 +242,7 @@ Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNo
     for (const FabricCable& cable : hosts.network.cables)
       cluster.cables.push_back({cable.from, cable.to, cable.GBps});
   } else {
-    add_switch_cables(hosts, preset, topology.fabric.has_value(), &cluster);
+    add_switch_cables(hosts, preset, &cluster);
   }
   const std::size_t hosts_of_node = hosts.nodes.front().hosts.size();
   cluster.nodes = static_cast<int>(hosts.nodes.size());

@@ -246,10 +246,10 @@ Adjacency adjacency_of(const HostTemplate& host) {
   if (host.has_switch || host.nvlinks.empty() || host.gpus > kMostGpus) return {};
   int divisor = 1, most = 0;
   for (const HostWire& wire : host.nvlinks) most = std::max(most, wire.nvlinks);
-  const auto divides = [&](const HostWire& wire) { return wire.nvlinks % divisor == 0; };
-  while (divisor <= most &&
-         (most > kMostLinks * divisor || !std::ranges::all_of(host.nvlinks, divides)))
-    ++divisor;
+  const auto leaves_digit = [&](const HostWire& wire) {
+    return wire.nvlinks % divisor == 0 && wire.nvlinks / divisor <= kMostLinks;
+  };
+  while (divisor <= most && !std::ranges::all_of(host.nvlinks, leaves_digit)) ++divisor;
   if (divisor > most) return {};
   Adjacency adjacency(host.gpus, std::vector<int>(host.gpus));
   for (const HostWire& wire : host.nvlinks) {

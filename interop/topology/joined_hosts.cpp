@@ -25,9 +25,9 @@ bool nvlink_joins_hosts(const ImportedTopology& topology, const PresetNode& pres
 // Returns how many hosts make a node where no file says which NVLink joins: as many as
 // together have the GPUs of the preset's node. A dump of several hosts is a node as a whole.
 int usual_hosts_of_node(const ImportedTopology& topology, const PresetNode& preset, int gpus) {
-  if (!nvlink_joins_hosts(topology, preset) || !topology.node || topology.node->hosts != 1)
-    return 1;
-  return gpus > 0 ? std::max(1, preset.gpus / gpus) : 1;
+  const bool is_dump_of_host = topology.node && topology.node->hosts == 1;
+  if (!nvlink_joins_hosts(topology, preset) || !is_dump_of_host || gpus == 0) return 1;
+  return std::max(1, preset.gpus / gpus);
 }
 
 // Returns a name for a switch that no file has.
@@ -112,16 +112,17 @@ Result<ImportedFabric> network_of(const ImportedTopology& topology, const Preset
   const bool nvlink_joins = nvlink_joins_hosts(topology, preset);
   ImportedFabric network =
       topology.fabric ? *topology.fabric : network_of_blocks(topology.domains, nvlink_joins, core);
-  if (!topology.fabric && network.hosts.empty()) {
+  const bool is_of_blocks = !topology.fabric && !network.hosts.empty();
+  if (is_of_blocks)
+    notes->assumed.push_back(fmt::format("a core that never blocks joins {}: no file has a fabric",
+                                         nvlink_joins ? "all hosts" : "the blocks"));
+  if (!topology.fabric && !is_of_blocks) {
     for (const std::string& name : options.hosts)
       network.hosts.push_back({name, {{.device = "", .at = core}}});
     if (network.hosts.size() > 1)
       notes->assumed.emplace_back("a core that never blocks joins all hosts: no file has a fabric");
     return network;
   }
-  if (!topology.fabric)
-    notes->assumed.push_back(fmt::format("a core that never blocks joins {}: no file has a fabric",
-                                         nvlink_joins ? "all hosts" : "the blocks"));
   if (!options.hosts.empty()) {
     ASSIGN_OR_RETURN(network.hosts, named_hosts(network.hosts, options.hosts));
   } else if (network.states_rates) {
@@ -133,9 +134,11 @@ Result<ImportedFabric> network_of(const ImportedTopology& topology, const Preset
 // Returns the inside of hosts that no file describes: the preset's, with as many NICs as the
 // fabric's file has ports for.
 Result<HostTemplate> inside_by_preset(const PresetNode& preset, const ImportedFabric& network) {
-  int ports = 0;
-  for (const FabricHost& host : network.hosts)
-    ports = network.states_rates ? std::max(ports, static_cast<int>(host.ports.size())) : 0;
+  int ports = 0;  // of a host; 0: no file has them, as Slurm's trees give a host one for all NICs
+  if (network.states_rates) {
+    for (const FabricHost& host : network.hosts)
+      ports = std::max(ports, static_cast<int>(host.ports.size()));
+  }
   int gpus = preset.gpus, nics = preset.nics;
   if (ports > 0) {
     nics = ports;

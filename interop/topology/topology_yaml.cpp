@@ -77,9 +77,9 @@ Status read_slurm(const TopologySource& source, const DocumentNode::List& list, 
     for (int kind = 0; kind < 2; ++kind) {
       if (topology.find(kKinds[kind]) == nullptr) continue;
       known = true;
-      const DocumentNode* other = std::exchange(chosen[kind], &topology);
+      const DocumentNode* other = &topology;
+      if (chosen[kind] == nullptr || is_default(topology)) std::swap(other, chosen[kind]);
       if (other == nullptr) continue;
-      if (!is_default(topology)) std::swap(other, chosen[kind]);  // keeps the earlier one
       left_out->push_back(fmt::format("{}: a second {}, of topology {}", source.path, kKinds[kind],
                                       name_of_topology(*other)));
     }
