@@ -57,17 +57,17 @@ void set_sequence(const ModelFamily& family, const ImportedPlan& before, FieldRe
     plan->set("model.seq", *stated, "an earlier file");
     return;
   }
+  std::int64_t seq = std::min(longest.value_or(kUsualSequence), kUsualSequence);
+  std::string why = longest ? fmt::format(", of at most {}", *longest) : "";
   // All learned positions have to be trained, so sequences are as long as there are positions.
-  const std::int64_t seq = trained ? *trained
-                           : family.learned_positions && longest
-                               ? *longest
-                               : std::min(longest.value_or(kUsualSequence), kUsualSequence);
+  if (longest && family.learned_positions) seq = *longest;
+  if (trained) {
+    seq = *trained;
+    why = ", what rope scaling begins from";
+  }
   plan->set("model.seq", seq, "");
   plan->assumed.push_back(
-      fmt::format("model.seq = {}{}: config.json does not say what length is trained", seq,
-                  trained   ? ", what rope scaling begins from"
-                  : longest ? fmt::format(", of at most {}", *longest)
-                            : std::string()));
+      fmt::format("model.seq = {}{}: config.json does not say what length is trained", seq, why));
 }
 
 void set_embeddings(const ModelFamily& family, const DocumentNode& outer, bool multimodal,

@@ -126,27 +126,39 @@ class HfLayers {
     if (model_.router_bias) layer->set("model.router_bias", true);
   }
 
+  static std::string mixer_name(Attends kind) {
+    switch (kind) {
+      case Attends::Linear:
+        return "linear";
+      case Attends::Mamba:
+        return "mamba";
+      case Attends::All:
+        return "global";
+      case Attends::Window:
+      case Attends::Chunk:
+        break;
+    }
+    return "local";
+  }
+
   // Makes the layers from `attends` and `sparse`. A layer's name says how it differs from others:
   // "dense" and "moe", "local" and "global", or "local_moe" and so on.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
-    const bool mixed_mlps = std::find(model_.sparse.begin(), model_.sparse.end(),
-                                      model_.sparse[0] == 0) != model_.sparse.end();
-    const bool same_attention = std::count(model_.attends.begin(), model_.attends.end(),
-                                           model_.attends[0]) == model_.layers;
+    const bool same_mlps =
+        std::ranges::count(model_.sparse, model_.sparse[0]) == std::ssize(model_.sparse);
+    const bool same_attention =
+        std::ranges::count(model_.attends, model_.attends[0]) == model_.layers;
     for (std::size_t i = 0; i < model_.attends.size(); ++i) {
       ImportedLayer layer;
       const Attends kind = model_.attends[i];
       const bool is_global = kind == Attends::All && !same_attention;
-      const std::string attention = same_attention            ? ""
-                                    : kind == Attends::Linear ? "linear"
-                                    : kind == Attends::Mamba  ? "mamba"
-                                    : kind == Attends::All    ? "global"
-                                                              : "local";
-      const std::string mlp = !mixed_mlps && !same_attention ? ""
-                              : model_.sparse[i]             ? "moe"
-                                                             : "dense";
-      layer.name = attention + (attention.empty() || mlp.empty() ? "" : "_") + mlp;
+      const std::string mlp = model_.sparse[i] ? "moe" : "dense";
+      if (same_attention) {
+        layer.name = mlp;
+      } else {
+        layer.name = mixer_name(kind) + (same_mlps ? "" : "_" + mlp);
+      }
       if (kind == Attends::Linear) {
         set_linear(&layer);
       } else if (kind == Attends::Mamba) {
@@ -178,19 +190,16 @@ class HfLayers {
     if (model_.experts == 0 && pattern.find('E') != std::string::npos)
       fields_->fail("n_routed_experts", "experts for the letter E");
     for (const char c : pattern) {
-      ImportedLayer layer;
-      layer.name = c == 'M' ? "mamba" : c == '*' ? "attention" : c == 'E' ? "moe" : "dense";
-      if (c == 'M') set_mamba(&layer);
-      if (c == '*') set_heads(/*is_global=*/false, &layer);
-      if (c == 'E' || c == '-') layer.set("model.mixer", "none");
-      if (c == 'E') {
-        set_experts(&layer);
-      } else if (c == '-') {
-        set_dense(&layer);
-      } else {
+      ImportedLayer& layer = layers.emplace_back();
+      if (c == 'M' || c == '*') {
+        layer.name = c == 'M' ? "mamba" : "attention";
+        c == 'M' ? set_mamba(&layer) : set_heads(/*is_global=*/false, &layer);
         layer.set("model.mlp", false);
+      } else {
+        layer.name = c == 'E' ? "moe" : "dense";
+        layer.set("model.mixer", "none");
+        c == 'E' ? set_experts(&layer) : set_dense(&layer);
       }
-      layers.push_back(std::move(layer));
     }
     return layers;
   }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/split.h"
 #include "interop/model/layers.h"
 
 namespace tandem {
@@ -246,19 +247,21 @@ class HfReader {
     if (!fields_->status().ok()) return;
     for (Whole i = 0; i < model_->layers; ++i) {
       const auto index = static_cast<std::size_t>(i);
-      Attends kind = contains(delta_layers_, i) ? Attends::Linear : by_rule(i);
+      Attends kind = Attends::All;
       if (types) {
         kind = attends_of((*types)[index]);
       } else if (linear) {
-        kind = (*linear)[index] == 0 ? Attends::Linear : Attends::All;
-      } else if (softmax || period > 0) {
-        const bool attends = softmax ? contains(*softmax, i) : i % period == offset;
-        kind = attends ? Attends::All : Attends::Mamba;
+        if ((*linear)[index] == 0) kind = Attends::Linear;
+      } else if (softmax) {
+        if (!contains(*softmax, i)) kind = Attends::Mamba;
+      } else if (period > 0) {
+        if (i % period != offset) kind = Attends::Mamba;
+      } else {
+        kind = contains(delta_layers_, i) ? Attends::Linear : by_rule(i);
       }
-      if ((kind == Attends::Window && model_->window == 0) ||
-          (kind == Attends::Chunk && model_->chunk == 0))
-        kind = Attends::All;
-      model_->attends.push_back(kind);
+      const bool has_no_window = kind == Attends::Window && model_->window == 0;
+      const bool has_no_chunk = kind == Attends::Chunk && model_->chunk == 0;
+      model_->attends.push_back(has_no_window || has_no_chunk ? Attends::All : kind);
     }
     if (model_->is("minimax") &&
         std::count(model_->attends.begin(), model_->attends.end(), Attends::Linear))
@@ -381,12 +384,10 @@ class HfReader {
     const auto text = fields_->text({"moe_layers_enum"});
     if (!text) return fields_->wholes({"moe_layers"});
     std::vector<Whole> layers;
-    for (std::size_t at = 0; at < text->size(); at = text->find(',', at) + 1) {
-      const DocumentNode word = plain_scalar(text->substr(at, text->find(',', at) - at), 0);
-      const auto layer = whole_number(word);
+    for (const std::string& word : split(*text, ",")) {
+      const auto layer = whole_number(plain_scalar(word, 0));
       if (!layer) fields_->fail("moe_layers_enum", "layers' numbers and commas");
       layers.push_back(layer.value_or(0));
-      if (text->find(',', at) == std::string::npos) break;
     }
     return layers;
   }
@@ -395,7 +396,8 @@ class HfReader {
   // a first and a last layer, a step, a period with an offset, and exceptions.
   void read_sparse_layers() {
     const Whole first = or_default({"first_k_dense_replace", "moe_layer_start_index"}, 0);
-    const Whole last = fields_->whole({"moe_layer_end_index"}, -1).value_or(-1);
+    const Whole end = fields_->whole({"moe_layer_end_index"}, -1).value_or(-1);
+    const Whole last = end < 0 ? model_->layers - 1 : end;
     // A list with a 1 for each layer that has experts, or N: the first of each N layers has them.
     const DocumentNode* freq = fields_->node({"moe_layer_freq"});
     const bool is_list = freq != nullptr && freq->list() != nullptr;
@@ -414,14 +416,21 @@ class HfReader {
     check_length("moe_layer_freq", listed);
     check_length("mlp_layer_types", types);
     if (!fields_->status().ok()) return;
+    const auto by_rule = [&](Whole i) {
+      return i >= first && i <= last && i % step == 0 && i % period == offset &&
+             !contains(dense_layers, i);
+    };
     for (Whole i = 0; i < model_->layers; ++i) {
       const auto index = static_cast<std::size_t>(i);
-      const bool sparse = types        ? (*types)[index] == "sparse"
-                          : listed     ? (*listed)[index] != 0
-                          : moe_layers ? contains(*moe_layers, i)
-                                       : i >= first && (last < 0 || i <= last) && i % step == 0 &&
-                                             i % period == offset && !contains(dense_layers, i);
-      model_->sparse.push_back(model_->experts > 0 && sparse ? 1 : 0);
+      bool has_experts = false;
+      if (types) {
+        has_experts = (*types)[index] == "sparse";
+      } else if (listed) {
+        has_experts = (*listed)[index] != 0;
+      } else {
+        has_experts = moe_layers ? contains(*moe_layers, i) : by_rule(i);
+      }
+      model_->sparse.push_back(model_->experts > 0 && has_experts ? 1 : 0);
     }
   }
 

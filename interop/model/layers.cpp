@@ -68,6 +68,18 @@ const KeyValue* shared_value(const std::vector<ImportedLayer>& kinds, AnyKey key
   return shared;
 }
 
+// Adds the layer's kind to `kinds`, unless it is one of these. A name that another kind has gets a
+// number: "moe2".
+void add_kind(ImportedLayer* layer, std::vector<ImportedLayer>* kinds) {
+  const std::string name = layer->name;
+  for (int number = 2;; ++number) {
+    const auto same = std::ranges::find(*kinds, layer->name, &ImportedLayer::name);
+    if (same == kinds->end()) return kinds->push_back(*layer);
+    if (same->keys == layer->keys) return;
+    layer->name = fmt::format("{}{}", name, number);
+  }
+}
+
 }  // namespace
 
 bool ImportedLayer::has(AnyKey key) const { return value_in(*this, key) != nullptr; }
@@ -109,22 +121,7 @@ std::string pattern_of(const std::vector<std::string>& names) {
 std::vector<std::string> write_layers(std::vector<ImportedLayer> layers, std::string_view comment,
                                       ImportedPlan* plan) {
   std::vector<ImportedLayer> kinds;
-  for (ImportedLayer& layer : layers) {
-    // Two kinds of one name get numbers.
-    const std::string name = layer.name;
-    for (int number = 2;; ++number) {
-      const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const ImportedLayer& kind) {
-        return kind.name == layer.name;
-      });
-      const bool is_new = same == kinds.end();
-      if (!is_new && same->keys == layer.keys) break;
-      if (is_new) {
-        kinds.push_back(layer);
-        break;
-      }
-      layer.name = fmt::format("{}{}", name, number);
-    }
-  }
+  for (ImportedLayer& layer : layers) add_kind(&layer, &kinds);
   if (kinds.size() == 1) {
     plan->set("model.layers", static_cast<std::int64_t>(layers.size()), comment);
     for (const auto& [key, value] : kinds[0].keys) plan->set_value(key.name(), value, "");
