@@ -114,14 +114,14 @@ class FieldWriter {
     const std::string order = keys_->text("schedule.order", vpp_ > 1 ? "interleaved" : "1f1b");
     const bool runs = matches_word(order, vpp_ > 1 ? "interleaved" : "1f1b none");
     if (!runs && pp_ > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
-    const bool overlaps = keys_->flag("overlap.p2p", vpp_ > 1);
-    const bool runs_beside = overlaps && vpp_ > 1;
-    if (bridge_ || (vpp_ > 1 && !overlaps)) add("overlap_p2p_comm", word(runs_beside));
-    if (bridge_) add("batch_p2p_comm", word(pp_ > 1 && !runs_beside));
-    if (overlaps && vpp_ == 1 && pp_ > 1)
+    const bool wants_overlap = keys_->flag("overlap.p2p", vpp_ > 1);
+    const bool overlaps = wants_overlap && vpp_ > 1;
+    if (bridge_ || (vpp_ > 1 && !overlaps)) add("overlap_p2p_comm", word(overlaps));
+    if (bridge_) add("batch_p2p_comm", word(pp_ > 1 && !overlaps));
+    if (wants_overlap && vpp_ == 1 && pp_ > 1)
       keys_->leave("overlap.p2p", "only virtual stages overlap transfers");
-    if (keys_->flag("overlap.batch_p2p", false) == overlaps && pp_ > 1 &&
-        keys_->has("overlap.batch_p2p"))
+    const bool wants_batches = keys_->flag("overlap.batch_p2p", !wants_overlap);
+    if (wants_batches == wants_overlap && pp_ > 1)
       keys_->leave("overlap.batch_p2p", "transfers are batched where they do not overlap");
     if (keys_->flag("parallel.scatter_gather", false))
       keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
@@ -346,10 +346,7 @@ class FieldWriter {
         return keys_->note("overlap.shared_experts: here shared experts run ahead of the others");
       return add("moe_shared_expert_overlap", "True");
     }
-    const bool has_pairs = vpp_ > 1 || pp_ == 1;
-    const bool is_refused = !has_pairs || keys_->is_hybrid() || dispatcher_ == "allgather" ||
-                            recomputes_experts() || precision_ == "fp32" ||
-                            keys_->whole("model.mtp_layers", 0) > 1;
+    const bool is_refused = !can_overlap_experts();
     if (is_refused || has_graphs_of_mlps()) {
       const char* const why =
           is_refused ? "with vpp or pp 1, all-to-all, 16 bits and no recomputed experts only"
@@ -359,6 +356,13 @@ class FieldWriter {
     }
     add("overlap_moe_expert_parallel_comm", "True");
     if (delays) add("delay_wgrad_compute", "True");
+  }
+
+  // Returns whether Megatron-LM can run another microbatch's compute beside expert all-to-alls.
+  bool can_overlap_experts() {
+    if (pp_ > 1 && vpp_ == 1) return false;
+    if (keys_->is_hybrid() || keys_->whole("model.mtp_layers", 0) > 1) return false;
+    return dispatcher_ != "allgather" && !recomputes_experts() && precision_ != "fp32";
   }
 
   // Returns whether the optimizer's name, "dist_muon", already says that its states are sharded.

@@ -80,8 +80,10 @@ class TitanWriter {
   void write_shards() {
     const long long zero = keys_->whole("train.zero", 0), cp = keys_->whole("parallel.cp", 1);
     const long long shard = keys_->whole("parallel.hsdp_shard", cp * (zero > 0 ? dp_ : 1));
-    if (shard % cp != 0) keys_->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
-    shard_degree_ = shard % cp != 0 ? dp_ : shard / cp;
+    const bool has_whole_groups = shard % cp == 0;
+    if (!has_whole_groups)
+      keys_->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
+    shard_degree_ = has_whole_groups ? shard / cp : dp_;
     if (dp_ > 0) {
       add("parallelism.data_parallel_replicate_degree",
           shard_degree_ > 0 ? dp_ / shard_degree_ : 1);
@@ -94,7 +96,8 @@ class TitanWriter {
           "ZeRO 2: FSDP2 gathers every microbatch, so it comes back as ZeRO 3 with "
           "train.reshard_after_forward = false");
     const bool frees = keys_->flag("train.reshard_after_forward", true) && zero == 3;
-    if (zero == 1 || zero == 2 || (zero == 3 && keys_->has("train.reshard_after_forward")))
+    const bool is_default = zero == 3 && !keys_->has("train.reshard_after_forward");
+    if (zero > 0 && !is_default)
       add("parallelism.fsdp_reshard_after_forward", frees ? "always" : "never");
     if (!keys_->flag("overlap.grad_reduce", true) && dp_ * cp > 1)
       keys_->leave("overlap.grad_reduce", "FSDP2 always reduces layer by layer");
@@ -129,17 +132,18 @@ class TitanWriter {
     }
     const std::vector<int> layers = keys_->stage_layers();
     const long long all = keys_->whole("model.layers", 0);
-    if (layers.empty() || all == 0) {
-      if (vpp != 2)
-        keys_->leave("parallel.vpp", "layers_per_stage says it: model.layers is unknown");
-      return;
-    }
-    // torchtitan can say: equally many layers in each stage, and one fewer in the first and the
-    // last.
+    if (!layers.empty() && all > 0) return write_stage_layers(layers, all);
+    if (vpp != 2) keys_->leave("parallel.vpp", "layers_per_stage says it: model.layers is unknown");
+  }
+
+  // Writes the layers of each stage: equally many, or one fewer (`less`) in the first and the last,
+  // as in 7 8 8 7. torchtitan can say nothing else.
+  void write_stage_layers(const std::vector<int>& layers, long long all) {
     const long long less = layers.size() > 2 ? layers[1] - layers[0] : 0;
     const auto stages = static_cast<long long>(layers.size());
-    if ((less != 0 && less != 1) || all + 2 * less != layers[1] * stages ||
-        layers.back() != layers[1] - less)
+    const bool has_equal_ends = layers.back() == layers[1] - less;
+    const bool has_equal_stages = all + 2 * less == layers[1] * stages;
+    if (less < 0 || less > 1 || !has_equal_ends || !has_equal_stages)
       return keys_->note("stages: module_fqns_per_model_part says which layers each has");
     add("parallelism.pipeline_parallel_layers_per_stage", layers[1]);
     add("parallelism.pipeline_parallel_first_stage_less_layers", less);

@@ -88,9 +88,10 @@ void add_zero(PlanKeys* keys, JsonFields* fields) {
   std::string stage = fmt::format("{{\"stage\": {}", zero);
   if (zero > 0) stage += fmt::format(", \"overlap_comm\": {}", reduces);
   const std::string bucket = keys->text("overlap.bucket_MB");
-  if (!bucket.empty() && (!reduces || zero == 0 || zero == 3)) {
+  const bool has_buckets = reduces && (zero == 1 || zero == 2);
+  if (!bucket.empty() && !has_buckets)
     keys->leave("overlap.bucket_MB", "of stages 1 and 2, with overlap_comm");
-  } else if (!bucket.empty()) {
+  if (!bucket.empty() && has_buckets) {
     const bool is_fp32 =
         keys->text("train.precision", "bf16") == "fp32" || gradient_type(keys) == "fp32";
     stage += fmt::format(", \"reduce_bucket_size\": {:.0f}",

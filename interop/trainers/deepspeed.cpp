@@ -230,17 +230,17 @@ class DeepSpeedPlan {
     if (enabled("fp16") && (enabled("bf16") || enabled("bfloat16")))
       top_.fail("fp16", "bf16 or fp16 enabled, not both");
     // A precision that is "auto" is open no more where another field or an earlier file states it.
-    // That file's key stands then, and none is set here.
     if (is_half)
       std::erase_if(plan_->open, [](const OpenKey& key) { return key.key == "train.precision"; });
-    if (!is_precision_open_ || (is_half && stated_before.empty()))
-      plan_->set("train.precision",
-                 is_bf16_   ? "bf16"
-                 : is_fp16_ ? "fp16"
-                            : "fp32",
-                 is_bf16_   ? "bf16.enabled"
-                 : is_fp16_ ? "fp16.enabled"
-                            : "neither bf16 nor fp16");
+    const bool is_unknown = is_precision_open_ && !is_half;
+    if (!is_unknown && stated_before.empty()) {  // else an earlier file's key stands
+      if (is_bf16_)
+        plan_->set("train.precision", "bf16", "bf16.enabled");
+      else if (is_fp16_)
+        plan_->set("train.precision", "fp16", "fp16.enabled");
+      else
+        plan_->set("train.precision", "fp32", "neither bf16 nor fp16");
+    }
     if (enabled("amp")) plan_->not_expressed.push_back("amp.enabled: Apex's mixed precision");
   }
 
@@ -325,7 +325,8 @@ class DeepSpeedPlan {
     const Whole known = product_of({micro.value_or(1), steps.value_or(1), dp, autotp_});
     const bool all_known = micro && steps;
     if (top_.has("elasticity")) return;
-    if (all_known ? global * autotp_ != known : global * autotp_ % known != 0)
+    const bool fits = all_known ? global * autotp_ == known : global * autotp_ % known == 0;
+    if (!fits)
       top_.fail("train_batch_size",
                 fmt::format("{}{}: micro-batch {} x accumulation steps {} x {} ranks",
                             all_known ? "" : "a multiple of ", known, micro.value_or(1),

@@ -198,7 +198,8 @@ class TitanPlan {
     if (pp_ > 1 && local % micro != 0)
       parallel->fail("pipeline_parallel_microbatch_size",
                      fmt::format("a divisor of local_batch_size = {}", local));
-    if (global >= 0 && flush > 0 && (global == 0 || global % flush != 0))
+    const bool is_multiple = flush == 0 || (global > 0 && global % flush == 0);
+    if (global >= 0 && !is_multiple)
       training->fail(
           "global_batch_size",
           fmt::format("a multiple of {}: local_batch_size {} x dp {}", flush, local, dp_));
@@ -261,7 +262,8 @@ class TitanPlan {
       stated = "pipeline_parallel_layers_per_stage";
     }
     const Whole rank_stages = stages / pp_;
-    if (stages % pp_ != 0 || (!any_number && (rank_stages > 1) != (usual > 1)))
+    const bool takes_number = any_number || (rank_stages > 1) == (usual > 1);
+    if (stages % pp_ != 0 || !takes_number)
       return parallel->fail(
           stated, fmt::format("{} on each of {} ranks: these are {} stages",
                               usual > 1 ? "the same number of stages, at least 2," : "one stage",

@@ -113,10 +113,12 @@ void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNod
   }
   const bool experts = !expert_recipe.empty();
   if (experts && !is_dense) set_expert_recipe(expert_recipe, linear, plan);
-  if (linear != experts && (experts ? !is_dense : has_experts))
+  const bool leaves_experts = linear && !experts && has_experts;
+  const bool leaves_others = experts && !linear && !is_dense;
+  if (leaves_experts || leaves_others)
     plan->not_expressed.push_back(
         fmt::format("model.converters: {} stay in 16 bits; here all is in fp8",
-                    linear ? "experts" : "layers other than experts"));
+                    leaves_experts ? "experts" : "layers other than experts"));
 }
 
 }  // namespace tandem

@@ -118,17 +118,17 @@ class TrainingArguments {
                               .where = fields_.place_of("deepspeed"),
                               .states_plan = true});
     const std::string fsdp = fields_.text({"fsdp"}).value_or("");
-    if (fsdp.find("hybrid_shard") != std::string::npos)
+    const auto has = [&](const char* word) { return fsdp.find(word) != std::string::npos; };
+    if (has("hybrid_shard"))
       plan_.not_expressed.push_back(fields_.place_of("fsdp") +
                                     ": hybrid_shard: parallel.hsdp_shard says how many GPUs shard");
-    if (fsdp.find("offload") != std::string::npos)
+    if (has("offload"))
       plan_.not_expressed.push_back(fields_.place_of("fsdp") +
                                     ": offload: parameters and optimizer stay on the GPU");
-    const Whole zero = fsdp.find("hybrid_shard") != std::string::npos    ? 3
-                       : fsdp.find("full_shard") != std::string::npos    ? 3
-                       : fsdp.find("shard_grad_op") != std::string::npos ? 2
-                                                                         : 0;
-    if (zero > 0) plan_.set("train.zero", zero, "fsdp");
+    if (has("hybrid_shard") || has("full_shard"))
+      plan_.set("train.zero", Whole{3}, "fsdp");
+    else if (has("shard_grad_op"))
+      plan_.set("train.zero", Whole{2}, "fsdp");
     const DocumentNode* config = fields_.node({"fsdp_config"});
     if (config == nullptr) return;
     const bool recomputes = !fsdp.empty() && (has_true(*config, "activation_checkpointing") ||
