@@ -438,11 +438,13 @@ void MegatronArguments::list_unread_flags(bool has_experts, ImportedPlan* plan) 
     const std::string line = fmt::format("{}: {}{}", argument.where, argument.spelled,
                                          is_switch ? "" : " " + argument.value);
     const bool idle = is_dense && name.starts_with("moe_");
-    if (effect && !effect->empty() && !idle) {
+    if (idle) {
+      ++plan->without_effect;
+    } else if (effect && !effect->empty()) {
       plan->not_expressed.push_back(fmt::format("{}: {}", line, *effect));
-    } else if (taken_.contains(name) && !idle) {
+    } else if (taken_.contains(name)) {
       continue;
-    } else if (idle || effect || is_quiet_argument(name) || is_off(argument.value)) {
+    } else if (effect || is_quiet_argument(name) || is_off(argument.value)) {
       ++plan->without_effect;
     } else {
       plan->not_understood.push_back(line);

@@ -211,34 +211,44 @@ class BridgeFile {
     return Done{};
   }
 
-  // Returns whether another section's value counts in place of this one, and says so where the two
-  // differ.
-  bool is_replaced(std::string_view section, const DocumentField& field) {
-    const auto* row = std::ranges::find(kReplaced, field.key, &ReplacedField::name);
-    if (row == std::end(kReplaced)) return false;
-    // Without a distributed optimizer it is the other way round: ddp's own values count, and those
-    // of comm_overlap are replaced.
+  // The section whose value counts in place of another's, and that value; empty: it depends on the
+  // plan.
+  struct CountingValue {
+    std::string_view section;
+    std::string text;
+  };
+
+  // Returns what counts in place of a section's field; nothing: the field itself does.
+  std::optional<CountingValue> counting_value(std::string_view section,
+                                              std::string_view name) const {
+    const auto* row = std::ranges::find(kReplaced, name, &ReplacedField::name);
+    if (row == std::end(kReplaced)) return std::nullopt;
     const DocumentNode* sharded = stated("ddp", "use_distributed_optimizer");
-    const bool is_ddp_own =
-        row->in == "ddp" && sharded != nullptr && written_value(*sharded) == "False";
+    if (row->in == "ddp" && sharded != nullptr && written_value(*sharded) == "False") {
+      // Without a distributed optimizer it is the other way round: ddp's own values count, and
+      // those of comm_overlap are replaced.
+      if (section != kCommOverlap) return std::nullopt;
+      const DocumentNode* own = stated("ddp", name);
+      return CountingValue{"ddp", own == nullptr ? "None" : written_value(*own)};
+    }
     const DocumentNode* by =
         row->by == kMixedPrecision ? &precision_ : document_.find(kCommOverlap);
-    const bool is_there = by != nullptr && by->map() != nullptr;
-    const bool by_section = is_there && !is_ddp_own && matches_word(section, row->in);
-    const bool by_ddp = is_ddp_own && section == kCommOverlap;
-    if (!by_section && !by_ddp) return false;
-    const DocumentNode* value = by_ddp ? stated("ddp", field.key) : by->find(field.key);
-    // The value that counts; empty: it depends on the plan.
-    const std::string counts = value != nullptr && !value->is_null() ? written_value(*value)
-                               : by_ddp                              ? "None"
-                                                                     : std::string(row->otherwise);
+    if (by == nullptr || by->map() == nullptr || !matches_word(section, row->in))
+      return std::nullopt;
+    const DocumentNode* value = by->find(name);
+    const bool is_stated = value != nullptr && !value->is_null();
+    return CountingValue{row->by, is_stated ? written_value(*value) : std::string(row->otherwise)};
+  }
+
+  // Lists a field whose value is not the one that counts.
+  void list_replaced(std::string_view section, const DocumentField& field,
+                     const CountingValue& counts) {
     const std::string written = written_value(field.value);
-    if (!field.value.is_null() && !counts.empty() && counts != written &&
-        !(is_off(counts) && is_off(written)))
-      lists_.left_out.push_back(fmt::format("{}: {}.{} = {}: {}'s {} counts", place(field.value),
-                                            section, field.key, written, by_ddp ? "ddp" : row->by,
-                                            counts));
-    return true;
+    if (field.value.is_null() || counts.text.empty() || counts.text == written) return;
+    if (is_off(counts.text) && is_off(written)) return;
+    lists_.left_out.push_back(fmt::format("{}: {}.{} = {}: {}'s {} counts", place(field.value),
+                                          section, field.key, written, counts.section,
+                                          counts.text));
   }
 
   // Adds a field to the arguments, or counts it as without effect. `spelled`: its name in messages;
@@ -249,7 +259,10 @@ class BridgeFile {
       ++lists_.without_effect;
       return Done{};
     }
-    if (is_replaced(section, field)) return Done{};
+    if (const auto counts = counting_value(section, field.key)) {
+      list_replaced(section, field, *counts);
+      return Done{};
+    }
     const std::string where = place(field.value);
     const std::string text =
         field.value.map() != nullptr ? target_text(field.value) : written_value(field.value);

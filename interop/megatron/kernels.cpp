@@ -96,6 +96,7 @@ class MegatronKernels {
     const bool is_bf16 = bf16 || (style_ == MegatronStyle::Bridge && !fp16);
     const bool by_optimizer = takes_main_gradients(sums_in_fp32);
     const std::string weights = is_bf16 ? "bf16" : usual;
+    // Read in any case, which marks them as understood.
     const std::string kept = number_format(args_, "megatron_fsdp_main_grads_dtype", weights);
     const std::string sent = number_format(args_, "megatron_fsdp_grad_comm_dtype", kept);
     if (args_->flag("use_megatron_fsdp")) {
@@ -187,7 +188,8 @@ class MegatronKernels {
                swiglu = args_->flag("bias_swiglu_fusion", true),
                activation = args_->flag("bias_activation_fusion", true);
     const bool gated = plan_->flag_of("model.gated_mlp");
-    if (!activation || (gated ? !swiglu : !gelu))
+    const bool is_fused = activation && (gated ? swiglu : gelu);
+    if (!is_fused)
       plan_->set("train.fused_bias_gelu", false,
                  args_->spelled(!activation ? "bias_activation_fusion"
                                 : gated     ? "bias_swiglu_fusion"
@@ -271,11 +273,10 @@ class MegatronKernels {
   void set_shared_experts() {
     const bool bridge = style_ == MegatronStyle::Bridge;
     const bool overlaps = args_->flag("moe_shared_expert_overlap", bridge);
-    if (overlaps || args_->flag("overlap_moe_expert_parallel_comm") ||
-        (args_->whole("moe_shared_expert_intermediate_size").value_or(0) == 0 &&
-         !some_layers_have("shared_expert_ffn", before_, *plan_)) ||
-        args_->whole("expert_model_parallel_size").value_or(1) == 1)
-      return;
+    if (overlaps || args_->flag("overlap_moe_expert_parallel_comm")) return;
+    const bool has_shared = args_->whole("moe_shared_expert_intermediate_size").value_or(0) > 0 ||
+                            some_layers_have("shared_expert_ffn", before_, *plan_);
+    if (!has_shared || args_->whole("expert_model_parallel_size").value_or(1) == 1) return;
     plan_->set("overlap.shared_experts", false,
                args_->has("moe_shared_expert_overlap") ? args_->spelled("moe_shared_expert_overlap")
                                                        : "no --moe-shared-expert-overlap");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string_view>
@@ -118,6 +119,13 @@ bool has_word(const ShellScript& script, std::string_view globs) {
 constexpr std::string_view kSlimeFlags =
     "--rollout-batch-size --actor-num-nodes --actor-num-gpus-per-node";
 
+// Returns the file that a command sources, without its folders; nothing: it is another command.
+std::optional<std::string> file_sourced_by(const ShellCommand& command) {
+  if (command.size() < 2 || (command[0].text != "source" && command[0].text != "."))
+    return std::nullopt;
+  return command[1].text.substr(command[1].text.rfind('/') + 1);
+}
+
 Error refused(const StartedProgram& program, std::string_view kind, std::string_view instead) {
   return Error::at(
       program.where,
@@ -132,6 +140,17 @@ const ProgramRow* row_of(const StartedProgram& program, std::span<const ProgramR
   const auto row = std::ranges::find_if(
       rows, [&](const ProgramRow& known) { return matches_word(program.name, known.globs); });
   return row == rows.end() ? nullptr : &*row;
+}
+
+bool trains(const ShellCommand& command, Launcher launcher) {
+  if (launcher == Launcher::Slime) return has_word(command, kSlimeFlags);
+  if (launcher == Launcher::Arguments) return has_word(command, "*torchrun *.py");
+  std::vector<StartedProgram> programs;
+  add_programs(command, "", &programs);
+  return std::ranges::any_of(programs, [](const StartedProgram& program) {
+    const ProgramRow* row = row_of(program, kMegatron);
+    return row != nullptr && row->kind.empty();  // an entry point that is supported
+  });
 }
 
 }  // namespace
@@ -169,12 +188,12 @@ Result<Launcher> launcher_of(const ShellScript& script, const std::string& path)
                "--num-attention-heads --global-batch-size --pipeline-model-parallel-size"))
     return Launcher::Arguments;
   for (const ShellCommand& command : script.commands) {
-    if (command.size() < 2 || (command[0].text != "source" && command[0].text != ".")) continue;
-    const std::string name = command[1].text.substr(command[1].text.rfind('/') + 1);
+    const auto name = file_sourced_by(command);
+    if (!name) continue;
     return Error::at(fmt::format("{}:{}", path, command[0].line),
                      fmt::format("found no flags, but {}, which is read here: give {} with the "
                                  "values that are set here",
-                                 name, name));
+                                 *name, *name));
   }
   if (script.ended > 0)
     return Error::at(fmt::format("{}:{}", path, script.ended),
@@ -187,16 +206,7 @@ Result<Launcher> launcher_of(const ShellScript& script, const std::string& path)
 std::vector<std::size_t> trainings_of(const ShellScript& script, Launcher launcher) {
   std::vector<std::size_t> trainings;
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
-    const ShellCommand& command = script.commands[i];
-    std::vector<StartedProgram> programs;
-    if (launcher == Launcher::Megatron) add_programs(command, "", &programs);
-    const bool is_entry_point = std::ranges::any_of(programs, [](const StartedProgram& program) {
-      const ProgramRow* row = row_of(program, kMegatron);
-      return row != nullptr && row->kind.empty();
-    });
-    if (is_entry_point || (launcher == Launcher::Slime && has_word(command, kSlimeFlags)) ||
-        (launcher == Launcher::Arguments && has_word(command, "*torchrun *.py")))
-      trainings.push_back(i);
+    if (trains(script.commands[i], launcher)) trainings.push_back(i);
   }
   return trainings;
 }
@@ -250,13 +260,12 @@ Status check_alike(const std::vector<StartedCommand>& commands) {
 void list_sourced_files(const ShellScript& script,
                         const std::function<std::string(int line)>& place, ImportedPlan* lists) {
   for (const ShellCommand& command : script.commands) {
-    if (command.size() < 2 || (command[0].text != "source" && command[0].text != ".")) continue;
-    const std::string name = command[1].text.substr(command[1].text.rfind('/') + 1);
-    // Environments of Python and of shells.
-    if (matches_any(name, {"activate", "*conda*", "*bashrc", "*profile", "*env", "*env.sh",
-                           "*environment*", "modules*", "setvars.sh", "*.env"}))
-      continue;
-    lists->wanted.push_back({name, place(command[0].line)});
+    const auto name = file_sourced_by(command);
+    // Environments of Python and of shells are not wanted.
+    if (name &&
+        !matches_any(*name, {"activate", "*conda*", "*bashrc", "*profile", "*env", "*env.sh",
+                             "*environment*", "modules*", "setvars.sh", "*.env"}))
+      lists->wanted.push_back({*name, place(command[0].line)});
   }
 }
 

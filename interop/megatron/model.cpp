@@ -105,42 +105,31 @@ class MegatronModel {
     read_attention_kinds();
   }
 
-  // Reads which layers attend to all positions, and which are linear. For linear_attention_freq an
-  // integer N makes each N-th layer softmax attention and all others linear; a list has a 1 for
-  // each linear layer. So a layer that is marked is linear by a list, and not linear by an integer.
   void read_attention_kinds() {
-    full_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 1 : 0);
+    windowed_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 0 : 1);
     linear_.assign(static_cast<std::size_t>(layers_), 0);
-    mark_layers("window_attn_skip_freq", window_ > 0, &full_);
-    if (!delta_) return;
-    std::vector<char> marks(static_cast<std::size_t>(layers_), 0);
-    mark_layers("linear_attention_freq", /*in_use=*/true, &marks);
-    const auto freq = args_->text("linear_attention_freq");
-    const bool marks_linear = freq && python_list(*freq);
-    for (std::size_t i = 0; i < marks.size(); ++i)
-      linear_[i] = (marks[i] != 0) == marks_linear ? 1 : 0;
+    args_->text("window_attn_skip_freq");  // marks it as read
+    if (window_ > 0) windowed_ = marks_of("window_attn_skip_freq");
+    if (delta_) linear_ = marks_of("linear_attention_freq");
   }
 
-  // Marks layers as the argument says: an integer N marks each N-th layer; a list has 0 or 1 for
-  // every layer. An argument that is not `in_use` is only marked as read.
-  void mark_layers(std::string_view name, bool in_use, std::vector<char>* marks) {
+  // Returns which layers have a window or linear attention: by an integer N all but each N-th, by a
+  // list those with a 1, and without the argument all.
+  std::vector<char> marks_of(std::string_view name) {
+    std::vector<char> marks(static_cast<std::size_t>(layers_), 1);
     const auto text = args_->text(name);
-    if (!text || !in_use) return;
-    if (const auto list = python_list(*text)) {
-      if (list->size() != marks->size()) {
-        args_->fail(name, fmt::format("a list of {} layers", marks->size()));
-        return;
-      }
-      for (std::size_t i = 0; i < marks->size(); ++i) (*marks)[i] = (*list)[i] != 0 ? 1 : 0;
-      // A 1 in this list is a layer with a window; the marks are of layers without one.
-      if (name == "window_attn_skip_freq") {
-        for (char& mark : *marks) mark = mark != 0 ? 0 : 1;
-      }
-      return;
+    if (!text) return marks;
+    const auto list = python_list(*text);
+    if (list && list->size() != marks.size()) {
+      args_->fail(name, fmt::format("a list of {} layers", marks.size()));
+      return marks;
     }
-    const Whole every = args_->whole(name, 1).value_or(1);
-    for (std::size_t i = 0; i < marks->size(); ++i)
-      (*marks)[i] = (static_cast<Whole>(i) + 1) % every == 0 ? 1 : 0;
+    const Whole every = list ? 0 : args_->whole(name, 1).value_or(1);
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      const bool is_marked = list ? (*list)[i] != 0 : (static_cast<Whole>(i) + 1) % every != 0;
+      marks[i] = is_marked ? 1 : 0;
+    }
+    return marks;
   }
 
   void read_mlp() {
@@ -245,7 +234,7 @@ class MegatronModel {
     if (router_bias_) layer->set("model.router_bias", true);
   }
 
-  // Makes the layers from the marks in full_, linear_ and sparse_. A layer's name says how it
+  // Makes the layers from the marks in windowed_, linear_ and sparse_. A layer's name says how it
   // differs from others: "dense" and "moe", "local" and "global", or "local_moe" and so on.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
@@ -253,10 +242,13 @@ class MegatronModel {
       return std::count(marks.begin(), marks.end(), marks[0]) ==
              static_cast<std::ptrdiff_t>(marks.size());
     };
-    const bool same_mlp = all_same(sparse_), same_attention = all_same(full_) && all_same(linear_);
+    const bool same_mlp = all_same(sparse_);
+    const bool same_attention = all_same(windowed_) && all_same(linear_);
     for (std::size_t i = 0; i < sparse_.size(); ++i) {
       ImportedLayer layer;
-      const std::string attention = linear_[i] != 0 ? "linear" : full_[i] != 0 ? "global" : "local";
+      const std::string attention = linear_[i] != 0     ? "linear"
+                                    : windowed_[i] != 0 ? "local"
+                                                        : "global";
       const std::string mlp = sparse_[i] != 0 ? "moe" : "dense";
       layer.name = same_attention ? mlp : same_mlp ? attention : attention + "_" + mlp;
       if (linear_[i] != 0) {
@@ -264,7 +256,7 @@ class MegatronModel {
       } else {
         add_heads(&layer);
       }
-      if (linear_[i] == 0 && full_[i] == 0) layer.set("model.window", window_);
+      if (linear_[i] == 0 && windowed_[i] != 0) layer.set("model.window", window_);
       if (sparse_[i] != 0) {
         add_experts(&layer);
       } else {
@@ -293,15 +285,16 @@ class MegatronModel {
       return layers;
     }
     for (const char c : pattern) {
-      ImportedLayer layer;
-      layer.name = c == 'M' ? "mamba" : c == '*' ? "attention" : c == 'E' ? "moe" : "dense";
-      if (c == 'M') add_mamba(&layer);
-      if (c == '*') add_heads(&layer);
-      if (c == 'E' || c == '-') layer.set("model.mixer", "none");
-      if (c == 'M' || c == '*') layer.set("model.mlp", false);
-      if (c == 'E') add_experts(&layer);
-      if (c == '-') add_dense(&layer);
-      layers.push_back(std::move(layer));
+      ImportedLayer& layer = layers.emplace_back();
+      if (c == 'M' || c == '*') {
+        layer.name = c == 'M' ? "mamba" : "attention";
+        c == 'M' ? add_mamba(&layer) : add_heads(&layer);
+        layer.set("model.mlp", false);
+      } else {
+        layer.name = c == 'E' ? "moe" : "dense";
+        layer.set("model.mixer", "none");
+        c == 'E' ? add_experts(&layer) : add_dense(&layer);
+      }
     }
     return layers;
   }
@@ -376,8 +369,8 @@ class MegatronModel {
   bool latent_ = false, delta_ = false, qk_norm_ = false, qkv_bias_ = false, sinks_ = false,
        gated_ = false;
   bool biases_ = true, router_bias_ = false;
-  // By layer: 1 if it attends to all positions, if its attention is linear, if it has experts.
-  std::vector<char> full_, linear_, sparse_;
+  // By layer: 1 if its attention has a window, if it is linear, if the layer has experts.
+  std::vector<char> windowed_, linear_, sparse_;
 };
 
 }  // namespace
@@ -405,15 +398,16 @@ void pad_earlier_vocabulary(MegatronArguments* arguments, const ImportedPlan& be
                          plan->whole_of("parallel.tp").value_or(1)})
            : 1;
   const Whole padded = (*vocab + multiple - 1) / multiple * multiple;
-  if (stated || arguments->has("padded_vocab_size")) {
-    if (plan->whole_of("model.vocab") != padded) return;  // another vocabulary
-  } else if (padded == *vocab) {  // the earlier file's key counts, not this file's assumption
+  const bool states_one = stated || arguments->has("padded_vocab_size");
+  if (states_one && plan->whole_of("model.vocab") != padded) return;  // another vocabulary
+  if (!states_one && padded == *vocab) {
+    // The earlier file's key counts, not this file's assumption.
     std::erase_if(plan->keys, [](const ImportedKey& key) { return key.key == "model.vocab"; });
     return;
-  } else {
+  }
+  if (!states_one)
     plan->set("model.vocab", padded,
               fmt::format("{} padded to a multiple of {}", *vocab, multiple));
-  }
   // The key's source is the earlier file's line, as both files state the same vocabulary.
   std::ranges::find(plan->keys, "model.vocab", &ImportedKey::key)->where =
       std::ranges::find(before.keys, "model.vocab", &ImportedKey::key)->where;

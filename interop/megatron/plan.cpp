@@ -169,9 +169,13 @@ class MegatronPlan {
       plan_->not_expressed.push_back(args_->spelled("hybrid_layer_pattern") +
                                      ": bars cut nothing without pipeline stages");
     const auto layout = args_->text("pipeline_model_parallel_layout");
-    const bool is_valid = layout                           ? set_layout(*layout, layers)
-                          : segments.size() > 1 && pp_ > 1 ? set_segments(segments)
-                                                           : set_virtual_stages(layers);
+    bool is_valid = false;
+    if (layout)
+      is_valid = set_layout(*layout, layers);
+    else if (segments.size() > 1 && pp_ > 1)
+      is_valid = set_segments(segments);
+    else
+      is_valid = set_virtual_stages(layers);
     if (!is_valid) return;
     const std::string_view name = "virtual_pipeline_model_parallel_size";
     if (args_->whole(name, 1).value_or(vpp_) != vpp_)
@@ -286,10 +290,9 @@ class MegatronPlan {
       const Whole middle_layers = layers - first.value_or(0) - last.value_or(0);
       for (Whole stage = 0; stage < stages; ++stage) {
         const Whole rank = stage % pp_;
-        const Whole layers_of_rank = first && rank == 0 ? *first
-                                     : last && rank == pp_ - 1
-                                         ? *last
-                                         : middle_layers / std::max<Whole>(1, middle_ranks);
+        Whole layers_of_rank = middle_layers / std::max<Whole>(1, middle_ranks);
+        if (last && rank == pp_ - 1) layers_of_rank = *last;
+        if (first && rank == 0) layers_of_rank = *first;
         layers_of_stage.push_back(layers_of_rank / vpp_);
       }
     } else {
@@ -384,8 +387,8 @@ class MegatronPlan {
         args_->flag("overlap_param_gather", by_default && zero_ > 0) || forces_gathers;
     const std::string forced = "FSDP's, always on";
     const bool aligned = args_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
-    if (bridge() && by_default && !forces_gathers &&
-        !args_->has(forces_reduces ? "overlap_param_gather" : "overlap_grad_reduce"))
+    const char* const field = forces_reduces ? "overlap_param_gather" : "overlap_grad_reduce";
+    if (by_default && !forces_gathers && !args_->has(field))
       plan_->assumed.push_back(
           fmt::format("overlap.{}: on in Megatron-Bridge with dp > 1",
                       forces_reduces ? "param_gather" : "grad_reduce and param_gather"));
@@ -404,7 +407,8 @@ class MegatronPlan {
     // With a pipeline a rank has one bucket, and in FSDP a bucket is a layer, unless nothing is
     // sharded (mcore_fsdp_adapter.py:172 there). The default size, in parameters, is max(40 M, 1 M
     // x dp) in Megatron-LM and 128 Mi in Megatron-Bridge.
-    if (!reduces || pp_ > 1 || zero_ == 3 || (is_fsdp_ && zero_ > 0)) return;
+    const bool has_layer_buckets = zero_ == 3 || (is_fsdp_ && zero_ > 0);
+    if (!reduces || pp_ > 1 || has_layer_buckets) return;
     const Whole default_size = bridge() ? Whole{128} * 1024 * 1024
                                         : std::max(Whole{40'000'000}, product_of({1'000'000, dp_}));
     const Whole parameters = bucket.value_or(default_size);

@@ -97,6 +97,22 @@ struct ScriptTraining {
   std::vector<std::string> unset;     // lines with variables that have no value
 };
 
+// Sets the number of GPUs by mpirun's number of processes. Returns false if no command has it.
+bool set_mpirun_processes(const ShellScript& script, const std::string& path,
+                          ScriptTraining* training) {
+  for (const std::size_t at : training->commands) {
+    const ShellCommand& command = script.commands[at];
+    if (command.empty() || !matches_any(command[0].text, {"mpirun", "mpiexec"})) continue;
+    for (std::size_t i = 1; i + 1 < command.size(); ++i) {
+      if (!matches_any(command[i].text, {"-n", "-np", "--np"})) continue;
+      training->arguments.add_field("world_size", command[i + 1].text,
+                                    fmt::format("{}:{}", path, command[i + 1].line), "mpirun -np");
+      return true;
+    }
+  }
+  return false;
+}
+
 // Sets the number of GPUs if srun or mpirun starts a process on each. torchrun's flags, which count
 // more, are among the arguments already.
 void set_launched_gpus(const ShellScript& script, const std::string& path,
@@ -129,15 +145,7 @@ void set_launched_gpus(const ShellScript& script, const std::string& path,
     set("WORLD_SIZE", "world_size", "");
   if (arguments.has("nnodes") || arguments.has("gpus_per_node") || arguments.has("world_size"))
     return;
-  for (const std::size_t at : training->commands) {
-    const ShellCommand& command = script.commands[at];
-    if (command.empty() || !matches_any(command[0].text, {"mpirun", "mpiexec"})) continue;
-    for (std::size_t i = 1; i + 1 < command.size(); ++i) {
-      if (matches_any(command[i].text, {"-n", "-np", "--np"}))
-        return arguments.add_field("world_size", command[i + 1].text,
-                                   fmt::format("{}:{}", path, command[i + 1].line), "mpirun -np");
-    }
-  }
+  if (set_mpirun_processes(script, path, training)) return;
   if (set("SLURM_GPUS", "world_size", "--gpus")) return;
   if (!set("SLURM_NNODES", "nnodes", "--nodes")) {
     set("SLURM_NTASKS", "world_size", "--ntasks");
