@@ -76,24 +76,21 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
                      "writes, such as Megatron-Bridge's run_config.yaml or a log");
   if (is_mlperf(text, context.path)) return import_mlperf(text, context);
   ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path));
+  const auto with_branches = [&](Result<ImportedPlan> plan) {
+    if (plan.ok()) list_branches(script, context.path, &*plan);
+    return plan;
+  };
   if (const auto commands = commands_of(script, context.path, kVerlPrograms); !commands.empty()) {
     RETURN_IF_ERROR(check_alike(commands));
-    ASSIGN_OR_RETURN(ImportedPlan plan, import_verl(commands, context));
-    list_branches(script, context.path, &plan);
-    return plan;
+    return with_branches(import_verl(commands, context));
   }
   if (const auto commands = commands_of(script, context.path, kOpenRlhfPrograms);
       !commands.empty()) {
     RETURN_IF_ERROR(check_alike(commands));
-    ASSIGN_OR_RETURN(ImportedPlan plan, import_openrlhf(commands, context));
-    list_branches(script, context.path, &plan);
-    return plan;
+    return with_branches(import_openrlhf(commands, context));
   }
-  if (has_torchtitan_overrides(text)) {
-    ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan_overrides(script, context));
-    list_branches(script, context.path, &plan);
-    return plan;
-  }
+  if (has_torchtitan_overrides(text))
+    return with_branches(import_torchtitan_overrides(script, context));
   return import_shell_script(script, context);
 }
 

@@ -127,18 +127,9 @@ class HfLayers {
   }
 
   static std::string mixer_name(Attends kind) {
-    switch (kind) {
-      case Attends::Linear:
-        return "linear";
-      case Attends::Mamba:
-        return "mamba";
-      case Attends::All:
-        return "global";
-      case Attends::Window:
-      case Attends::Chunk:
-        break;
-    }
-    return "local";
+    if (kind == Attends::Linear) return "linear";
+    if (kind == Attends::Mamba) return "mamba";
+    return kind == Attends::All ? "global" : "local";
   }
 
   // Makes the layers from `attends` and `sparse`. A layer's name says how it differs from others:

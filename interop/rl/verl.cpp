@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/split.h"
 #include "interop/document/fields.h"
 #include "interop/megatron/megatron.h"
 #include "interop/megatron/yaml_text.h"
@@ -145,12 +146,11 @@ class VerlPlan {
     // If none does, settings that only Megatron-LM has tell the engine.
     if (name.empty())
       name = settings_->has_any("actor_rollout_ref.actor.megatron.tensor") ? "megatron" : "fsdp";
-    if (name == "dp") name = "fsdp";  // of "dp_actor"
-    // The engine megatron_lite has these settings, and is refused.
-    if (settings_->has_any("actor_rollout_ref.actor.engine."))
-      from = name = "actor_rollout_ref.actor.engine.tp";
-    if (name != "megatron" && name != "fsdp" && name != "fsdp2")
-      settings_->fail(from, "the engine fsdp, fsdp2 or megatron");
+    if (name == "dp") name = "fsdp";                                             // of "dp_actor"
+    const bool is_lite = settings_->has_any("actor_rollout_ref.actor.engine.");  // megatron_lite
+    if (is_lite || !matches_word(name, "megatron fsdp fsdp2"))
+      settings_->fail(is_lite ? "actor_rollout_ref.actor.engine.tp" : from,
+                      "the engine fsdp, fsdp2 or megatron");
     engine_prefix_ = sft_ ? "engine." : actor(name == "megatron" ? "megatron." : "fsdp_config.");
     return name;
   }
@@ -165,12 +165,12 @@ class VerlPlan {
   void set_gpus() {
     const std::string nodes = sft_ ? "nnodes" : "trainer.nnodes";
     const std::string gpus_per_node = sft_ ? "gpus_per_node" : "trainer.n_gpus_per_node";
-    const bool is_known = !sft_ || settings_->has(gpus_per_node);
-    gpus_ = product_of(
+    const Whole stated = product_of(
         {settings_->whole(nodes, 1).value_or(1), settings_->whole(gpus_per_node, 1).value_or(8)});
-    if (!is_known) gpus_ = 0;
-    if (gpus_ > 0)
-      plan_.set("cluster.gpus", gpus_, settings_->has(gpus_per_node) ? gpus_per_node : nodes);
+    const bool is_known = !sft_ || settings_->has(gpus_per_node);
+    if (is_known)
+      plan_.set("cluster.gpus", stated, settings_->has(gpus_per_node) ? gpus_per_node : nodes);
+    gpus_ = is_known ? stated : 0;
     if (context_.gpus > 0) gpus_ = context_.gpus;
   }
 
@@ -191,20 +191,20 @@ class VerlPlan {
     settings_->move_fields(engine("override_ddp_config."), &arguments);
     const std::string optim = sft_ ? "optim." : actor("optim.");
     settings_->move_fields(optim + "override_optimizer_config.", &arguments);
-    for (const char* name :
-         {"optimizer", "use_precision_aware_optimizer", "exp_avg_dtype", "exp_avg_sq_dtype",
-          "main_grads_dtype", "use_layer_wise_distributed_optimizer"}) {
-      if (const auto value = settings_->text(optim + name))
-        arguments.add_field(name, *value, settings_->place_of(optim + name), optim + name);
-    }
-    for (const char* name :
-         {"tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
-          "virtual_pipeline_model_parallel_size", "expert_model_parallel_size",
-          "expert_tensor_parallel_size", "sequence_parallel", "use_distributed_optimizer",
-          "use_megatron_fsdp"}) {
-      if (const auto value = settings_->text(engine(name)))
-        arguments.add_field(name, *value, settings_->place_of(engine(name)), engine(name));
-    }
+    const auto hand_over = [&](const std::string& prefix, std::string_view names) {
+      for (const std::string& name : split_words(names)) {
+        if (const auto value = settings_->text(prefix + name))
+          arguments.add_field(name, *value, settings_->place_of(prefix + name), prefix + name);
+      }
+    };
+    hand_over(optim,
+              "optimizer use_precision_aware_optimizer exp_avg_dtype exp_avg_sq_dtype "
+              "main_grads_dtype use_layer_wise_distributed_optimizer");
+    hand_over(engine_prefix_,
+              "tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
+              "virtual_pipeline_model_parallel_size expert_model_parallel_size "
+              "expert_tensor_parallel_size sequence_parallel use_distributed_optimizer "
+              "use_megatron_fsdp");
     ImportedPlan noted = std::move(plan_);
     ASSIGN_OR_RETURN(plan_, import_megatron(&arguments, context_.path, MegatronStyle::Megatron,
                                             context_.before, gpus_));
@@ -216,7 +216,11 @@ class VerlPlan {
   Status set_fsdp() {
     const bool reshards = settings_->flag(engine("reshard_after_forward"), true);
     const Whole size = settings_->whole(engine("fsdp_size"), -1).value_or(-1);
-    if (size != 1)
+    const bool shards = size != 1;
+    const auto has_16_bits = [](const std::string& dtype) {
+      return dtype.find("16") != std::string::npos;
+    };
+    if (shards)
       plan_.set("train.zero", reshards ? 3 : 2,
                 settings_->spelled(engine("reshard_after_forward")));
     if (size > 1 && (gpus_ == 0 || size < gpus_))
@@ -225,24 +229,21 @@ class VerlPlan {
     // framework "fsdp" implies.
     plan_.set("train.framework", "fsdp", "verl's FSDP");
     plan_.set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
-    if (size != 1) plan_.set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
+    if (shards) plan_.set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
     const std::string model_dtype = settings_->text(engine("model_dtype")).value_or("fp32");
     const std::string mixed = engine("mixed_precision.param_dtype");
     std::string name = settings_->has(mixed) ? mixed : engine("dtype");
     const std::string dtype =
         settings_->text(mixed).value_or(settings_->text(engine("dtype")).value_or("bf16"));
-    plan_.set("train.precision",
-              dtype.find("bf") == 0            ? "bf16"
-              : dtype.find("16") != dtype.npos ? "fp16"
-                                               : "fp32",
-              settings_->spelled(name));
+    std::string precision = has_16_bits(dtype) ? "fp16" : "fp32";
+    if (dtype.starts_with("bf")) precision = "bf16";
+    plan_.set("train.precision", precision, settings_->spelled(name));
     const std::string reduce = engine("mixed_precision.reduce_dtype");
-    const bool reduces_in_16_bits =
-        settings_->text(reduce).value_or("fp32").find("16") != std::string::npos;
-    if (reduces_in_16_bits || dtype.find("16") != std::string::npos)
+    const bool reduces_in_16_bits = has_16_bits(settings_->text(reduce).value_or("fp32"));
+    if (reduces_in_16_bits || has_16_bits(dtype))
       plan_.set("train.gradient_dtype", reduces_in_16_bits ? "bf16" : "fp32",
                 settings_->spelled(reduce));
-    if (model_dtype.find("16") != std::string::npos) {
+    if (has_16_bits(model_dtype)) {
       plan_.set("train.optimizer_dtype", "bf16", engine("model_dtype"));
       plan_.not_expressed.push_back(fmt::format("{}: {} = {}: a master copy in fp32 is there",
                                                 settings_->place_of(engine("model_dtype")),
@@ -252,7 +253,8 @@ class VerlPlan {
     for (const std::string& field :
          {actor("ulysses_sequence_parallel_size"), engine("ulysses_sequence_parallel_size")}) {
       const Whole ranks = settings_->whole(field, 1).value_or(1);
-      if (ranks > ulysses) plan_.set("parallel.cp", ulysses = ranks, field);
+      if (ranks > ulysses) plan_.set("parallel.cp", ranks, field);
+      ulysses = std::max(ulysses, ranks);
     }
     if (ulysses > 1) plan_.set("parallel.cp_comm", "all_to_all", "Ulysses");
     const std::string recompute = model_prefix_ + "enable_gradient_checkpointing";

@@ -44,8 +44,14 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   if (words.empty() || ends_group) return;  // assignments alone
   if (words[0].text == "case" && words.size() > 2) open_case(&words, active);
   if (words.empty()) return;  // the case's first pattern follows in the next line
-  if (follow_branch(words, separator)) return;
+
   const std::string first = words[0].text;
+  if (first == "esac") return branches_.close();
+  if (branches_.in_patterns())  // "a" of "a | b)", then "b"
+    return branches_.pattern(words.back().text, separator == ShellSeparator::kParenthesis);
+  if (first == "fi") return branches_.close();
+  if (first == "if" || first == "elif") return open_if(words, separator);
+  if (first == "done") return end_loop();
   const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
   if (is_loop) loops_.open(words, active, {at_, line_});
   if (is_loop && active && words.size() > 1 && words[1].text == "read")
@@ -68,26 +74,6 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   set_slurm_variables(take_srun_options(&words), words[0].line, &environment);
   script_.commands.push_back(std::move(words));
   script_.environments.push_back(std::move(environment));
-}
-
-// Follows the words that change branches and rounds: a case's patterns, "if", "elif", "fi", "esac"
-// and "done". Returns false for any other command.
-bool ShellReader::follow_branch(const ShellCommand& words, ShellSeparator separator) {
-  const std::string& first = words[0].text;
-  if (first == "esac") {
-    branches_.close();
-  } else if (branches_.in_patterns()) {  // "a" of "a | b)", then "b"
-    branches_.pattern(words.back().text, separator == ShellSeparator::kParenthesis);
-  } else if (first == "fi") {
-    branches_.close();
-  } else if (first == "if" || first == "elif") {
-    open_if(words, separator);
-  } else if (first == "done") {
-    end_loop();
-  } else {
-    return false;
-  }
-  return true;
 }
 
 // Ends the script or the function. `is_checked`: the exit stands under a condition. There "exit 1"

@@ -143,20 +143,11 @@ ShellSeparator ShellReader::take_separator() {
   if (c == '\n') here_documents();
   const bool twice = (c == '&' || c == '|' || c == ';') && peek() == c;
   if (twice) take();
-  switch (c) {
-    case '&':
-      return twice ? ShellSeparator::kAnd : ShellSeparator::kOther;
-    case '|':
-      return twice ? ShellSeparator::kOr : ShellSeparator::kOther;
-    case ';':
-      return twice ? ShellSeparator::kNextPatterns : ShellSeparator::kEnd;
-    case '(':
-      return ShellSeparator::kOther;
-    case ')':
-      return ShellSeparator::kParenthesis;
-    default:
-      return ShellSeparator::kEnd;
-  }
+  if (c == '&') return twice ? ShellSeparator::kAnd : ShellSeparator::kOther;
+  if (c == '|') return twice ? ShellSeparator::kOr : ShellSeparator::kOther;
+  if (c == ';') return twice ? ShellSeparator::kNextPatterns : ShellSeparator::kEnd;
+  if (c == '(') return ShellSeparator::kOther;
+  return c == ')' ? ShellSeparator::kParenthesis : ShellSeparator::kEnd;
 }
 
 // Reads "((...))" as words: for "for ((a; b; c))" its three parts; else, if the value is known, a

@@ -118,7 +118,6 @@ class ShellReader {
 
   // Decides which commands are run, in commands.cpp.
   void end_command(ShellCommand words, ShellSeparator separator, ShellVariables environment);
-  bool follow_branch(const ShellCommand& words, ShellSeparator separator);
   bool may_end(const std::string& word) const;
   void leave(const ShellCommand& words, bool is_checked);
   void open_case(ShellCommand* words, bool active);

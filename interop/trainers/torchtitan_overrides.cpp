@@ -134,9 +134,7 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
   };
   for (const auto& [name, variable] : script.variables) add(variable.words, variable.line);
   for (const ShellCommand& command : script.commands) {
-    std::vector<std::string> words;
-    for (const ShellWord& word : command) words.push_back(word.text);
-    if (!command.empty()) add(words, command.front().line);
+    if (!command.empty()) add(word_texts(command, 0), command.front().line);
   }
   ASSIGN_OR_RETURN(const DocumentNode document, overrides.document());
   const auto world = script.variables.find("WORLD_SIZE");
