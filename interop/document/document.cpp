@@ -36,6 +36,14 @@ const DocumentNode* DocumentNode::find(std::string_view key) const {
   return nullptr;
 }
 
+const DocumentNode* DocumentNode::at(std::string_view path) const {
+  const DocumentNode* node = this;
+  for (const std::string& name : split(path, ".")) {
+    if (node != nullptr) node = node->find(name);
+  }
+  return node;
+}
+
 std::string DocumentNode::text() const {
   constexpr std::size_t kMost = 60;
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";

@@ -22,10 +22,13 @@ struct DocumentNode {
   int line = 0;
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value); }
+  bool is_true() const { return std::holds_alternative<bool>(value) && std::get<bool>(value); }
   const List* list() const { return std::get_if<List>(&value); }
   const Map* map() const { return std::get_if<Map>(&value); }
   // Returns the last field of that name; null: there is none, or this is not a map.
   const DocumentNode* find(std::string_view key) const;
+  // Returns the field at a path of names, "training.seq_len"; null: there is none.
+  const DocumentNode* at(std::string_view path) const;
   // Returns the value on one line, shortened if it is long.
   std::string text() const;
 };

@@ -42,14 +42,6 @@ constexpr RefusedFile kFiles[] = {
     {"dim n_layers n_heads", "", "a params.json of Llama's or Mistral's own",
      "the model's config.json"}};
 
-// Returns the field "a.b"; null: there is none.
-const DocumentNode* field_at(const DocumentNode& document, std::string_view name) {
-  const std::size_t dot = name.find('.');
-  const DocumentNode* found = document.find(name.substr(0, dot));
-  if (found == nullptr || dot == std::string_view::npos) return found;
-  return field_at(*found, name.substr(dot + 1));
-}
-
 }  // namespace
 
 std::optional<Error> known_but_not_read(const DocumentNode& document, const std::string& path) {
@@ -57,11 +49,11 @@ std::optional<Error> known_but_not_read(const DocumentNode& document, const std:
     const DocumentNode* last = nullptr;
     bool has_all = true;
     for (const std::string& field : split(row.fields, " ")) {
-      last = field_at(document, field);
+      last = document.at(field);
       has_all = has_all && last != nullptr;
     }
-    if (!has_all || (!row.absent_field.empty() && field_at(document, row.absent_field) != nullptr))
-      continue;
+    const bool has_absent = !row.absent_field.empty() && document.at(row.absent_field) != nullptr;
+    if (!has_all || has_absent) continue;
     return Error::at(fmt::format("{}:{}", path, last->line),
                      fmt::format("found {}, which is not read: give {}", row.kind, row.instead));
   }

@@ -85,12 +85,6 @@ bool is_open(std::string_view value) {
          value.find("$(") != std::string_view::npos;
 }
 
-std::string without_quotes(std::string value) {
-  if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
-    return value.substr(1, value.size() - 2);
-  return value;
-}
-
 // Reads lists as Python writes them, by recursive descent: "([0]*3+[1]*58)" has 61 elements.
 //   sum = product {"+" product}     product = ("(" sum ")" | "[" integers "]") {"*" count}
 class ListReader {
@@ -163,6 +157,12 @@ bool is_switch(const std::vector<std::string>& values) {
 
 }  // namespace
 
+std::string unquoted(std::string value) {
+  if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
+    return value.substr(1, value.size() - 2);
+  return value;
+}
+
 bool is_none(std::string_view value) { return value.empty() || value == "None" || value == "null"; }
 
 bool is_off(std::string_view value) {
@@ -223,7 +223,7 @@ void MegatronArguments::put(const std::string& name, Argument argument) {
 
 void MegatronArguments::add_field(const std::string& name, const std::string& value,
                                   const std::string& where, const std::string& spelled) {
-  const std::string plain = without_quotes(value);
+  const std::string plain = unquoted(value);
   const std::string& shown = spelled.empty() ? name : spelled;
   for (const FlagAlias& alias : kAliases) {
     if (alias.flag != name) continue;

@@ -98,6 +98,9 @@ class MegatronArguments {
 // Evaluates a Python list, with sums and multiples: "[0]*3+[1]*2"; nothing: it is no list.
 std::optional<std::vector<std::int64_t>> python_list(std::string_view text);
 
+// Returns a text without the quotes around it.
+std::string unquoted(std::string value);
+
 // Returns whether a log's or a flag's value is none: "None", "null" or empty.
 bool is_none(std::string_view value);
 // Returns whether it is none, false or an empty list.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/split.h"
 #include "interop/document/fields.h"
 #include "interop/megatron/files.h"
 #include "interop/megatron/megatron.h"
@@ -103,8 +102,7 @@ class Nemo1 {
                                                    "not {}",
                                                    field, is));
     }
-    const DocumentNode* peft = model.find("peft");
-    const DocumentNode* scheme = peft == nullptr ? nullptr : peft->find("peft_scheme");
+    const DocumentNode* scheme = model.at("peft.peft_scheme");
     if (scheme != nullptr && !scheme->is_null() && !matches_word(written_value(*scheme), "none"))
       return Error::at(place(*scheme),
                        fmt::format("found peft_scheme = {}, expected null: adapters "
@@ -134,9 +132,7 @@ class Nemo1 {
   std::optional<std::string> resolved(const std::string& reference) {
     const std::size_t colon = reference.find(':');
     if (colon == std::string::npos) {
-      const DocumentNode* found = document_;
-      for (const std::string& word : split(reference, "."))
-        found = found == nullptr ? nullptr : found->find(word);
+      const DocumentNode* found = document_->at(reference);
       if (found == nullptr || found->map() != nullptr) return std::nullopt;
       return written_value(*found);
     }

@@ -219,9 +219,8 @@ class Primus {
 }  // namespace
 
 bool is_primus(const DocumentNode& document) {
-  const DocumentNode* modules = document.find("modules");
-  return modules != nullptr &&
-         (modules->find("pre_trainer") != nullptr || modules->find("post_trainer") != nullptr);
+  return document.at("modules.pre_trainer") != nullptr ||
+         document.at("modules.post_trainer") != nullptr;
 }
 
 Result<ImportedPlan> import_primus(const DocumentNode& document, const ImportContext& context) {

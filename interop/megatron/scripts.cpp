@@ -160,13 +160,6 @@ bool is_flag(const std::string& word) {
          std::isalpha(static_cast<unsigned char>(word[2])) != 0;
 }
 
-// Returns the word without the quotes around it, as eval takes it.
-std::string unquoted(const std::string& word) {
-  const bool quoted =
-      word.size() >= 2 && (word[0] == '\'' || word[0] == '"') && word.back() == word[0];
-  return quoted ? word.substr(1, word.size() - 2) : word;
-}
-
 // Splits a word at blanks and ends of lines.
 ShellCommand words_in(const ShellWord& word) {
   ShellCommand words;
@@ -207,7 +200,7 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
            !words[i + 1].text.ends_with(".py")) {
       const std::string& value = words[++i].text;
       if (values.empty() || !value.starts_with("${")) {
-        values.push_back(unquoted(value));
+        values.push_back(unquoted(value));  // as eval takes it
       } else {
         unset->push_back(
             fmt::format("{}:{}: {}: that has no value there", path, words[i].line, value));

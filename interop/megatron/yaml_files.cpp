@@ -58,8 +58,7 @@ void add_chatlearn_field(const DocumentField& field, bool is_of_trainer,
     arguments->add_field("world_size", text, where);
   } else if (field.key == "max_token_in_packing") {
     const DocumentNode* packing = trainer.find("packing");
-    const auto* packs = packing == nullptr ? nullptr : std::get_if<bool>(&packing->value);
-    if (packs == nullptr || !*packs) return;
+    if (packing == nullptr || !packing->is_true()) return;
     arguments->add_field("seq_length", text, where);
     lists->assumed.push_back(fmt::format(
         "model.seq = {}: packing fills max_token_in_packing; a microbatch is one pack", text));
@@ -118,14 +117,13 @@ Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
 }
 
 bool is_chatlearn(const DocumentNode& document) {
-  const DocumentNode* models = document.find("models");
-  return models != nullptr && models->find("policy_trainer") != nullptr;
+  return document.at("models.policy_trainer") != nullptr;
 }
 
 Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const ImportContext& context) {
   MegatronArguments arguments(context.path);
   ImportedPlan lists;  // assumptions and counts, which are added to the plan at the end
-  const DocumentNode& trainer = *document.find("models")->find("policy_trainer");
+  const DocumentNode& trainer = *document.at("models.policy_trainer");
   if (trainer.map() == nullptr)
     return Error::at(place_in(context, trainer),
                      "found models.policy_trainer without fields, expected a map");

@@ -272,6 +272,18 @@ Status ImportedPlan::add(const ImportedPlan& later) {
   return Done{};
 }
 
+void list_unread(const FieldReader& reader, std::string_view quiet, const std::string& path,
+                 ImportedPlan* plan) {
+  for (const DocumentField* field : reader.left()) {
+    if (matches_word(field->key, quiet)) {
+      ++plan->without_effect;
+    } else {
+      plan->not_understood.push_back(
+          fmt::format("{}:{}: {} = {}", path, field->value.line, field->key, field->value.text()));
+    }
+  }
+}
+
 void leave_out_unknown(ImportedPlan* plan) {
   std::erase_if(plan->keys, [&](const ImportedKey& key) {
     const bool unknown = !is_scenario_key(key.key);

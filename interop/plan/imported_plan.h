@@ -15,6 +15,8 @@
 
 namespace tandem {
 
+class FieldReader;
+
 // One key of a scenario. `comment` names the field that it comes from, or says why it is set.
 // `where` is "config.json:12" if a line states the key, else the file that it is assumed for.
 struct ImportedKey {
@@ -127,6 +129,10 @@ struct ImportContext {
 // microbatch. If `replica_sequences`, those of a replica in an iteration, is known (not 0), the
 // result is reduced to a divisor of it.
 std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t replica_sequences);
+
+// Lists the fields that no reader has read, or counts those without effect (`quiet`: globs).
+void list_unread(const FieldReader& reader, std::string_view quiet, const std::string& path,
+                 ImportedPlan* plan);
 
 // Moves the keys that a scenario does not have yet to `not_expressed`.
 void leave_out_unknown(ImportedPlan* plan);

@@ -136,9 +136,8 @@ void ShellReader::double_quoted(WordFields* fields) {
   if (at_end()) return fail(line, "found a quote without its end, expected \"");
   take();
   if (!vanishes) fields->add("");
-  fields->quotes_star =
-      fields->quotes_star ||
-      (!fields->texts.empty() && fields->texts.back().find('*') != std::string::npos);
+  fields->quotes_star |=
+      !fields->texts.empty() && fields->texts.back().find('*') != std::string::npos;
 }
 
 // Reads from an opening bracket to the one that closes it. Returns the text between the two.

@@ -57,8 +57,7 @@ Status read_list(const TopologySource& source, const DocumentNode& topology,
 
 bool is_default(const DocumentNode& topology) {
   const DocumentNode* flag = topology.find("cluster_default");
-  const bool* value = flag == nullptr ? nullptr : std::get_if<bool>(&flag->value);
-  return value != nullptr && *value;
+  return flag != nullptr && flag->is_true();
 }
 
 std::string name_of_topology(const DocumentNode& topology) {

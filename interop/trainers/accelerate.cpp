@@ -112,14 +112,7 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
              "parallelism_config_dp_shard_size");
   for (FieldReader* reader : {&top, &fsdp, &parallel}) {
     RETURN_IF_ERROR(reader->status());
-    for (const DocumentField* field : reader->left()) {
-      if (matches_word(field->key, kQuietAccelerate)) {
-        ++plan.without_effect;
-      } else {
-        plan.not_understood.push_back(fmt::format("{}:{}: {} = {}", context.path, field->value.line,
-                                                  field->key, field->value.text()));
-      }
-    }
+    list_unread(*reader, kQuietAccelerate, context.path, &plan);
   }
   place_keys(document, context.path, &plan);
   return plan;

@@ -138,11 +138,11 @@ class DeepSpeedPlan {
       const DocumentNode* node = top_.node({row.name});
       if (node == nullptr) continue;
       if (node->map() != nullptr)
-        list_unread(*node, row);
+        list_section(*node, row);
       else
         list_if_on(std::string(row.name), *node);
     }
-    list_unread(top_, kQuietDeepSpeed);
+    list_unread(top_, kQuietDeepSpeed, context_.path, plan_);
     return top_.status();
   }
 
@@ -165,20 +165,9 @@ class DeepSpeedPlan {
       ++plan_->without_effect;
     }
   }
-  // Lists the fields that were not read, or counts those that are `quiet`.
-  void list_unread(const FieldReader& reader, std::string_view quiet) {
-    for (const DocumentField* field : reader.left()) {
-      if (matches_word(field->key, quiet)) {
-        ++plan_->without_effect;
-      } else {
-        plan_->not_understood.push_back(fmt::format(
-            "{}:{}: {} = {}", context_.path, field->value.line, field->key, field->value.text()));
-      }
-    }
-  }
   // Lists the fields of a section that nothing here reads and that are on. Those of a section that
   // is switched off, by `enabled` or its device, have no effect.
-  void list_unread(const DocumentNode& node, const InnerSection& row) {
+  void list_section(const DocumentNode& node, const InnerSection& row) {
     const DocumentNode* device = node.find("device");
     const bool is_off =
         is_false(node.find("enabled")) || (device && matches_any(device->text(), {"none"}));
@@ -351,7 +340,7 @@ class DeepSpeedPlan {
     const double share = offload.number({"ratio"}).value_or(1);
     if (share < 0 || share > 1) offload.fail("ratio", "a number from 0 to 1");
     keep_fault(offload);
-    list_unread(*node, kOffloadOptimizer);
+    list_section(*node, kOffloadOptimizer);
     if (device != "cpu" && device != "nvme") return;
     plan_->set("train.optimizer_offload", share, "zero_optimization.offload_optimizer");
     if (device == "nvme")
@@ -388,7 +377,7 @@ class DeepSpeedPlan {
         plan_->not_expressed.push_back(fmt::format("{}:{}: {} = {}: {}", context_.path, value->line,
                                                    row.name, value->text(), row.taken_as));
     }
-    list_unread(zero, kQuietZero);
+    list_unread(zero, kQuietZero, context_.path, plan_);
     keep_fault(zero);
   }
 

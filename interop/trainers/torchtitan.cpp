@@ -36,22 +36,21 @@ constexpr std::string_view kQuietSections =
 // A field as torchtitan had it until March 2025, its value that changes nothing, and what it is
 // now.
 struct OldField {
-  std::string_view section, field, usual, now;
+  std::string_view field, usual, now;
 };
 constexpr OldField kOldFields[] = {
-    {"experimental", "pipeline_parallel_degree", "1",
+    {"experimental.pipeline_parallel_degree", "1",
      "parallelism.pipeline_parallel_degree and pipeline_parallel_microbatch_size"},
-    {"experimental", "context_parallel_degree", "1", "parallelism.context_parallel_degree"},
-    {"experimental", "enable_async_tensor_parallel", "false",
+    {"experimental.context_parallel_degree", "1", "parallelism.context_parallel_degree"},
+    {"experimental.enable_async_tensor_parallel", "false",
      "parallelism.enable_async_tensor_parallel"},
-    {"training", "tensor_parallel_degree", "1", "parallelism.tensor_parallel_degree"},
-    {"training", "data_parallel_degree", "-1", "parallelism.data_parallel_shard_degree"},
-    {"training", "data_parallel_shard_degree", "-1", "parallelism.data_parallel_shard_degree"},
-    {"training", "data_parallel_replicate_degree", "1",
-     "parallelism.data_parallel_replicate_degree"},
-    {"training", "data_parallel_type", "fsdp", "parallelism.data_parallel_replicate_degree"},
-    {"training", "fsdp_reshard_after_forward", "default", "parallelism.fsdp_reshard_after_forward"},
-    {"float8", "enable_float8_linear", "false", "model.converters = [\"float8\"]"}};
+    {"training.tensor_parallel_degree", "1", "parallelism.tensor_parallel_degree"},
+    {"training.data_parallel_degree", "-1", "parallelism.data_parallel_shard_degree"},
+    {"training.data_parallel_shard_degree", "-1", "parallelism.data_parallel_shard_degree"},
+    {"training.data_parallel_replicate_degree", "1", "parallelism.data_parallel_replicate_degree"},
+    {"training.data_parallel_type", "fsdp", "parallelism.data_parallel_replicate_degree"},
+    {"training.fsdp_reshard_after_forward", "default", "parallelism.fsdp_reshard_after_forward"},
+    {"float8.enable_float8_linear", "false", "model.converters = [\"float8\"]"}};
 
 // A field that a scenario has no key for, its value that changes nothing, and what is simulated.
 // `switch_field`: of the section; unless it is true, torchtitan does not read the field.
@@ -67,13 +66,12 @@ constexpr TitanNote kTitanNotes[] = {
 // Checks that no field stands where only old releases have it, which this reader passes over.
 Status check_old_fields(const DocumentNode& document, const std::string& path) {
   for (const OldField& old : kOldFields) {
-    const DocumentNode* section = document.find(old.section);
-    const DocumentNode* value = section == nullptr ? nullptr : section->find(old.field);
+    const DocumentNode* value = document.at(old.field);
     if (value == nullptr || value->text() == old.usual) continue;
-    return Error::at(fmt::format("{}:{}", path, value->line),
-                     fmt::format("found {}.{} = {}, as torchtitan had it until March 2025, "
-                                 "expected {}",
-                                 old.section, old.field, value->text(), old.now));
+    return Error::at(
+        fmt::format("{}:{}", path, value->line),
+        fmt::format("found {} = {}, as torchtitan had it until March 2025, expected {}", old.field,
+                    value->text(), old.now));
   }
   return Done{};
 }
@@ -358,10 +356,9 @@ class TitanPlan {
   // Notes that the run is not compiled, torchtitan's default, while a compiled one is simulated.
   // `compiles`: training.compile, until mid-2025.
   void note_eager(bool compiles) {
-    const DocumentNode* table = document_.find("compile");
-    const DocumentNode* enable = table == nullptr ? nullptr : table->find("enable");
+    const DocumentNode* enable = document_.at("compile.enable");
     const auto* on = enable == nullptr ? nullptr : std::get_if<bool>(&enable->value);
-    const DocumentNode* parts = table == nullptr ? nullptr : table->find("components");
+    const DocumentNode* parts = document_.at("compile.components");
     const bool has_model = parts == nullptr || parts->text().find("model") != std::string::npos;
     if (has_model && (compiles || (on != nullptr && *on))) return;
     plan_->not_expressed.push_back(fmt::format(

@@ -16,15 +16,6 @@
 namespace tandem {
 namespace {
 
-// Returns the table of that path, "quantize.linear.float8"; null: there is none.
-const DocumentNode* table_at(const DocumentNode& document, std::string_view path) {
-  const DocumentNode* node = &document;
-  for (const std::string& name : split(path, ".")) {
-    if (node != nullptr) node = node->find(name);
-  }
-  return node;
-}
-
 // Returns the words of a table's field, a list or a text with commas; none: it has no such field.
 std::vector<std::string> field_words(const DocumentNode* table, std::string_view field) {
   const DocumentNode* node = table == nullptr ? nullptr : table->find(field);
@@ -53,7 +44,7 @@ void set_linear_recipe(const DocumentNode* table, ImportedPlan* plan) {
     plan->not_understood.push_back("recipe_name = " + recipe + ": taken as tensorwise");
   const DocumentNode* gathers =
       table == nullptr ? nullptr : table->find("enable_fsdp_float8_all_gather");
-  if (const auto* on = gathers == nullptr ? nullptr : std::get_if<bool>(&gathers->value); on && *on)
+  if (gathers != nullptr && gathers->is_true())
     plan->set("train.fp8_param_gather", true, "enable_fsdp_float8_all_gather");
 }
 
@@ -78,8 +69,8 @@ void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNod
     return key.key.ends_with(".experts") && key.value != KeyValue(std::int64_t{0});
   });
   const bool is_dense = context.before.states_model() && !has_experts;
-  const DocumentNode* float8 = table_at(document, "quantize.linear.float8");
-  if (float8 == nullptr) float8 = table_at(document, "float8");  // until mid-2025
+  const DocumentNode* float8 = document.at("quantize.linear.float8");
+  if (float8 == nullptr) float8 = document.find("float8");  // until mid-2025
   bool linear = false;
   std::string expert_recipe;  // empty: experts stay in 16 bits
   for (const std::string& name : converters) {
@@ -89,7 +80,7 @@ void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNod
       plan->not_understood.push_back("model.converters: " + name);
       continue;
     }
-    const DocumentNode* table = is_float8 && !is_grouped ? float8 : table_at(document, name);
+    const DocumentNode* table = is_float8 && !is_grouped ? float8 : document.at(name);
     const bool names_experts =
         !field_words(table, is_grouped ? "fqns" : "moe_fqns_prototype").empty();
     if (is_grouped && (is_dense || !names_experts)) {

@@ -151,8 +151,7 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
   if (!overrides.states_micro())
     plan.assumed.push_back(
         "parallel.micro_batch = 1: no --training.num_tokens_per_microbatch_per_dp_rank states it");
-  const DocumentNode* job = document.find("job");
-  if (const DocumentNode* file = job == nullptr ? nullptr : job->find("config_file")) {
+  if (const DocumentNode* file = document.at("job.config_file")) {
     const std::string name = file->text();
     plan.wanted.push_back(
         {name.substr(name.rfind('/') + 1), fmt::format("{}:{}", context.path, file->line)});
@@ -162,8 +161,7 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
     plan.keys.back().where = fmt::format("{}:{}", context.path, world_size.line);
   }
   // CUDA graphs are on by default.
-  const DocumentNode* training = document.find("training");
-  if (training == nullptr || training->find("disable_cuda_graphs") == nullptr)
+  if (document.at("training.disable_cuda_graphs") == nullptr)
     plan.set("train.cuda_graphs", true, "default of --training.disable_cuda_graphs");
   return plan;
 }
