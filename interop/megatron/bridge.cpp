@@ -301,11 +301,10 @@ class BridgeFile {
 }  // namespace
 
 bool is_bridge(const DocumentNode& document) {
-  const DocumentNode* train = document.find("train");
   const DocumentNode* model = document.find("model");
-  return (model != nullptr && model->map() != nullptr && train != nullptr &&
-          train->map() != nullptr && train->find("global_batch_size") != nullptr) ||
-         (model != nullptr && model->find("tensor_model_parallel_size") != nullptr);
+  const bool has_model = model != nullptr && model->map() != nullptr;
+  return (has_model && document.at("train.global_batch_size") != nullptr) ||
+         document.at("model.tensor_model_parallel_size") != nullptr;
 }
 
 Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportContext& context) {

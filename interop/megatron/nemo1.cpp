@@ -217,10 +217,9 @@ class Nemo1 {
 }  // namespace
 
 bool is_nemo1(const DocumentNode& document) {
-  const DocumentNode *trainer = document.find("trainer"), *model = document.find("model");
-  return trainer != nullptr && trainer->map() != nullptr && model != nullptr &&
-         model->map() != nullptr && model->find("micro_batch_size") != nullptr &&
-         model->find("optim") != nullptr;
+  const DocumentNode* trainer = document.find("trainer");
+  return trainer != nullptr && trainer->map() != nullptr &&
+         document.at("model.micro_batch_size") != nullptr && document.at("model.optim") != nullptr;
 }
 
 Result<ImportedPlan> import_nemo1(const DocumentNode& document, const ImportContext& context) {

@@ -15,10 +15,11 @@ constexpr int kMostNested = 20;  // expansions within each other
 
 // The parts of the inside of "${A[2]:-b}".
 struct BraceParts {
-  std::string name;                        // "A"
-  bool is_array = false, is_star = false;  // "[@]" or "[*]"; "[*]"
-  std::size_t index = 0;                   // 2
-  std::string rest, op;                    // ":-b" and ":-"
+  std::string name;       // "A"
+  std::size_t index = 0;  // 2
+  bool is_array = false;  // "[@]" or "[*]" stands in place of "[2]"
+  bool is_star = false;   // "[*]" does
+  std::string rest, op;   // ":-b" and ":-"
 
   char kind() const { return op.empty() ? '\0' : op.back(); }  // '-' of ":-" and of "-"
 };

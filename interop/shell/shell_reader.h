@@ -88,8 +88,7 @@ class ShellReader {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
   }
   static bool is_blank(char c) { return c == ' ' || c == '\t'; }
-  // Returns whether a command ends at this character.
-  static bool is_operator(char c) {
+  static bool is_operator(char c) {  // whether a command ends at it
     return std::string_view("\n;|&()").find(c) != std::string_view::npos;
   }
 

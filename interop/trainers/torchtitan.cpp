@@ -53,15 +53,15 @@ constexpr OldField kOldFields[] = {
     {"float8.enable_float8_linear", "false", "model.converters = [\"float8\"]"}};
 
 // A field that a scenario has no key for, its value that changes nothing, and what is simulated.
-// `switch_field`: of the section; unless it is true, torchtitan does not read the field.
+// Unless `switch_field` is true, torchtitan does not read the field; empty: it always does.
 struct TitanNote {
-  std::string_view section, field, usual, taken_as, switch_field = {};
+  std::string_view field, usual, taken_as, switch_field = {};
 };
 constexpr TitanNote kTitanNotes[] = {
-    {"optimizer", "early_step_in_backward", "false", "the optimizer runs behind the backward"},
-    {"fault_tolerance", "enable", "false", "replicas are those of the data-parallel degrees"},
-    {"fault_tolerance", "semi_sync_method", "null", "replicas reduce gradients in every step",
-     "enable"}};
+    {"optimizer.early_step_in_backward", "false", "the optimizer runs behind the backward"},
+    {"fault_tolerance.enable", "false", "replicas are those of the data-parallel degrees"},
+    {"fault_tolerance.semi_sync_method", "null", "replicas reduce gradients in every step",
+     "fault_tolerance.enable"}};
 
 // Checks that no field stands where only old releases have it, which this reader passes over.
 Status check_old_fields(const DocumentNode& document, const std::string& path) {
@@ -371,14 +371,12 @@ class TitanPlan {
 
   void note_fields() {
     for (const TitanNote& row : kTitanNotes) {
-      const DocumentNode* section = document_.find(row.section);
-      const DocumentNode* value = section == nullptr ? nullptr : section->find(row.field);
+      const DocumentNode* value = document_.at(row.field);
       if (value == nullptr || value->text() == row.usual) continue;
-      const DocumentNode* on = section->find(row.switch_field);
+      const DocumentNode* on = document_.at(row.switch_field);
       if (row.switch_field.empty() || (on != nullptr && on->text() == "true"))
-        plan_->not_expressed.push_back(fmt::format("{}:{}: {}.{} = {}: {}", context_.path,
-                                                   value->line, row.section, row.field,
-                                                   value->text(), row.taken_as));
+        plan_->not_expressed.push_back(fmt::format("{}:{}: {} = {}: {}", context_.path, value->line,
+                                                   row.field, value->text(), row.taken_as));
     }
   }
 
