@@ -131,6 +131,13 @@ const DocumentNode* FieldReader::node(Names names) {
   return found == nullptr ? nullptr : &found->value;
 }
 
+const DocumentNode& FieldReader::section(std::string_view name, std::string_view expected) {
+  static const DocumentNode kNothing{DocumentNode::Map{}, 1};
+  const DocumentNode* found = node({name});
+  if (found != nullptr && found->map() == nullptr) fail(name, expected);
+  return found == nullptr || found->map() == nullptr ? kNothing : *found;
+}
+
 bool FieldReader::has(std::string_view name) const {
   const DocumentNode* found = map_->find(name);
   return found != nullptr && !found->is_null();

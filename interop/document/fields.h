@@ -45,6 +45,8 @@ class FieldReader {
   std::optional<std::vector<std::int64_t>> wholes(Names names);
   std::optional<std::vector<std::string>> texts(Names names);
   const DocumentNode* node(Names names);
+  // Returns a field that is a map; an empty map: it is missing, or no map, which sets the error.
+  const DocumentNode& section(std::string_view name, std::string_view expected);
   bool has(std::string_view name) const;
   bool is_null(std::string_view name) const;  // present, without a value
   // Returns the first of the names that is present and not null; empty: none.

@@ -96,6 +96,26 @@ Status check_order(const SmiTable& table, const std::string& where) {
   return Done{};
 }
 
+// Adds a device's row: its name, a cell a column, and for a GPU the CPU's cores near it.
+Status read_row(const std::vector<std::string>& words, const std::string& where, SmiTable* table) {
+  const std::size_t columns = table->devices.size();
+  if (table->cells.contains(words[0]))
+    return Error::at(where, fmt::format("found a second row {}, expected one a device", words[0]));
+  if (words.size() < columns + 1)
+    return Error::at(where, fmt::format("found {} cells for {}, expected {}, one a device",
+                                        words.size() - 1, words[0], columns));
+  const auto first = words.begin() + 1, end = first + static_cast<std::ptrdiff_t>(columns);
+  for (auto cell = first; cell != end; ++cell) {
+    if (std::ranges::find(kPaths, *cell) == kPaths.end() && !nvlinks_of(*cell))
+      return Error::at(where, fmt::format("found '{}' for {}, expected X, NV1, PIX, PXB, PHB, NODE "
+                                          "or SYS",
+                                          *cell, words[0]));
+  }
+  if (end != words.end()) table->affinity[words[0]] = *end;
+  table->cells[words[0]] = {first, end};
+  return Done{};
+}
+
 Result<SmiTable> read_table(const TopologySource& source) {
   SmiTable table;
   int line_number = 0;
@@ -120,25 +140,7 @@ Result<SmiTable> read_table(const TopologySource& source) {
           source.at(line_number),
           fmt::format("found a row {} without a column, expected the whole table", words[0]));
     }
-    if (table.cells.contains(words[0]))
-      return Error::at(source.at(line_number),
-                       fmt::format("found a second row {}, expected one a device", words[0]));
-    if (words.size() < table.devices.size() + 1)
-      return Error::at(source.at(line_number),
-                       fmt::format("found {} cells for {}, expected {}, one a device",
-                                   words.size() - 1, words[0], table.devices.size()));
-    std::vector<std::string> cells(
-        words.begin() + 1, words.begin() + 1 + static_cast<std::ptrdiff_t>(table.devices.size()));
-    for (const std::string& cell : cells) {
-      if (std::ranges::find(kPaths, cell) == kPaths.end() && !nvlinks_of(cell))
-        return Error::at(source.at(line_number),
-                         fmt::format("found '{}' for {}, expected X, NV1, PIX, PXB, PHB, NODE or "
-                                     "SYS",
-                                     cell, words[0]));
-    }
-    if (const std::size_t next = table.devices.size() + 1; words.size() > next)
-      table.affinity[words[0]] = words[next];
-    table.cells[words[0]] = std::move(cells);
+    RETURN_IF_ERROR(read_row(words, source.at(line_number), &table));
   }
   for (const std::string& device : table.devices) {
     if (!table.cells.contains(device))

@@ -21,14 +21,6 @@ constexpr std::string_view kQuietAccelerate =
     "fsdp_transformer_layer* fsdp_state_dict* fsdp_forward_prefetch fsdp_cpu_ram* fsdp_sync_* "
     "fsdp_use_orig* dynamo_config";
 
-// Returns a map of the file; an empty map if the file does not have it.
-const DocumentNode& section_of(FieldReader* top, std::string_view name) {
-  static const DocumentNode kNothing{DocumentNode::Map{}, 1};
-  const DocumentNode* node = top->node({name});
-  if (node != nullptr && node->map() == nullptr) top->fail(name, "a map of settings");
-  return node == nullptr || node->map() == nullptr ? kNothing : *node;
-}
-
 // Returns the strategy's name. Older versions write its number, from 1 on.
 std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
   constexpr std::string_view kStrategies[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
@@ -81,8 +73,8 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (Accelerate, FSDP)");
   FieldReader top(document, context.path);
-  FieldReader fsdp(section_of(&top, "fsdp_config"), context.path);
-  FieldReader parallel(section_of(&top, "parallelism_config"), context.path);
+  FieldReader fsdp(top.section("fsdp_config", "a map of settings"), context.path);
+  FieldReader parallel(top.section("parallelism_config", "a map of settings"), context.path);
   if (const auto gpus = top.whole({"num_processes"}, 1))
     plan.set("cluster.gpus", *gpus, "num_processes");
   const DocumentNode* mixed = top.node({"mixed_precision"});

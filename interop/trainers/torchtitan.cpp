@@ -82,13 +82,9 @@ class TitanPlan {
       : document_(document), context_(context), plan_(plan) {}
 
   Status read() {
-    const DocumentNode kNothing{DocumentNode::Map{}, 1};
     FieldReader top(document_, context_.path);
     const auto section = [&](std::string_view name) {
-      const DocumentNode* node = document_.find(name);
-      if (node != nullptr && node->map() == nullptr) top.fail(name, "a table");
-      return FieldReader(node == nullptr || node->map() == nullptr ? kNothing : *node,
-                         context_.path);
+      return FieldReader(top.section(name, "a table"), context_.path);
     };
     FieldReader parallel = section("parallelism"), training = section("training"),
                 memory = section("activation_checkpoint"), model = section("model"),
