@@ -1,6 +1,7 @@
 // Goes through each rank's actions in order: a forward adds a microbatch's activations of its
-// stage, a backward or input gradient frees them. PlanMemory gives their bytes; no times are
-// needed. Times of the steps come from a trace (StepEnds).
+// stage, a backward frees them. An input gradient keeps the part that the weight gradient needs,
+// which then frees it. PlanMemory gives their bytes; no times are needed. Times of the steps come
+// from a trace (StepEnds).
 #include "job/memory_timeline.h"
 
 #include <algorithm>
@@ -15,42 +16,64 @@ namespace {
 // Counts the microbatches whose activations are held (live) in each stage of a rank.
 class LiveStages {
  public:
-  LiveStages(const Order& order, int rank) : place_(order.stages) {
-    const std::vector<int> rank_of = stage_to_rank(order);
+  LiveStages(const Order& order, const std::vector<int>& rank_of, int rank) : place_(order.stages) {
     for (int stage = 0; stage < order.stages; ++stage) {
       if (rank_of[stage] != rank) continue;
       place_[stage] = live_.size();
-      live_.push_back({static_cast<Stage>(stage % (order.stages / order.chains)), 0});
+      live_.push_back({static_cast<Stage>(stage % (order.stages / order.chains))});
     }
   }
 
   // Carries out an action. Returns whether it changes the live activations.
   bool act(const Action& action) {
-    const bool grows = action.kind == ActionKind::Forward;
-    if (!grows && !produces_gradient(action.kind)) return false;
-    live_[place_[index(action.stage)]].microbatches += grows ? 1 : -1;
-    return true;
+    switch (action.kind) {
+      case ActionKind::Forward:
+        return add(action, 1, 0);
+      case ActionKind::Backward:
+        return add(action, -1, 0);
+      case ActionKind::BackwardInput:
+        return add(action, -1, 1);
+      case ActionKind::BackwardWeight:
+        return add(action, 0, -1);
+      default:
+        return false;
+    }
   }
 
   const std::vector<LiveActivations::Entry>& now() const { return live_; }
+  int held() const { return held_; }  // microbatches of all stages, from F to B or W
 
  private:
+  bool add(const Action& action, int microbatches, int stashed) {
+    LiveActivations::Entry& entry = live_[place_[index(action.stage)]];
+    entry.microbatches += microbatches;
+    entry.stashed += stashed;
+    held_ += microbatches + stashed;
+    return true;
+  }
+
   std::vector<LiveActivations::Entry> live_;
   std::vector<std::size_t> place_;  // by stage: its index in live_
+  int held_ = 0;
 };
 
 }  // namespace
 
 LiveActivations live_activations(const Order& order) {
   LiveActivations live;
-  const std::vector<int> rank_of = stage_to_rank(order);
-  const std::vector<std::vector<int>> peaks = peak_live(order);
-  live.ranks.resize(order.ranks.size());
   if (order.vocabulary > 0) live.outputs = peak_outputs(order);
-  for (int stage = 0; stage < order.stages; ++stage) {
-    auto& entries = live.ranks[rank_of[stage]];
-    const int in_chain = stage % (order.stages / order.chains);
-    entries.push_back({static_cast<Stage>(in_chain), peaks[rank_of[stage]][entries.size()]});
+  const std::vector<int> rank_of = stage_to_rank(order);
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    LiveStages now(order, rank_of, rank);
+    auto& peak = live.ranks.emplace_back(now.now());
+    int most = 0;
+    for (const Action& action : order.ranks[rank]) {
+      now.act(action);
+      const bool goes_on = order.trades_layers && action.with_next;
+      if (now.held() <= most || goes_on) continue;
+      most = now.held();
+      peak = now.now();
+    }
   }
   return live;
 }
@@ -63,12 +86,13 @@ const MemoryTimeline::Step& MemoryTimeline::peak() const {
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order, double workspace_bytes) {
   const std::vector<int> outputs = peak_outputs(order);
+  const std::vector<int> rank_of = stage_to_rank(order);
   const PlanMemory plan_memory(model, plan);
   std::vector<MemoryTimeline> timelines;
   for (int rank = 0; rank < order.pp(); ++rank) {
     // With vocabulary parallelism, a microbatch's logits are held between its output passes S and
     // T. The most microbatches that are ever between the two are counted all the time.
-    LiveStages live(order, rank);
+    LiveStages live(order, rank_of, rank);
     const auto memory_now = [&] { return plan_memory.of_rank(live.now(), outputs[rank]); };
     MemoryTimeline& timeline = timelines.emplace_back(MemoryTimeline{rank, memory_now(), {}});
     timeline.held.activations = 0;
@@ -87,7 +111,7 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
 std::vector<MemoryPart> peak_parts(const Model& model, const OrderedPlan& plan, const Order& order,
                                    const MemoryTimeline& timeline) {
   const int rank = timeline.pipeline_rank;
-  LiveStages live(order, rank);
+  LiveStages live(order, stage_to_rank(order), rank);
   const std::optional<Action>& peak = timeline.peak().action;
   for (const Action& action : order.ranks[rank]) {
     live.act(action);

@@ -14,8 +14,9 @@
 
 namespace tandem {
 
-// A rank's memory after each of its actions. A forward adds activations, and its backward (or input
-// gradient) frees them. All other memory is constant.
+// A rank's memory after each of its actions. A forward adds activations, and its backward frees
+// them. Where the backward is split, its weight gradient frees what its input gradient does not.
+// All other memory is constant.
 struct MemoryTimeline {
   // The memory from the end of an action until the next step. The first step has no action: it is
   // the iteration's start.
@@ -31,7 +32,8 @@ struct MemoryTimeline {
   const Step& peak() const;
 };
 
-// Returns the activations that each rank holds at its peak (see peak_live).
+// Returns the activations that each rank holds at its peak: the first moment when most microbatches
+// of its stages are between F and B or W.
 LiveActivations live_activations(const Order& order);
 
 // Returns one timeline for each pipeline rank. `workspace_bytes` are held all the time.

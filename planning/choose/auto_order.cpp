@@ -75,18 +75,20 @@ std::vector<int> vpps_to_try(const Scenario& scenario) {
 }
 
 // Returns what a rank of these stages holds with one microbatch on the stage `busy`, or on none.
+// `waits`: the microbatch waits for its weight gradient.
 MemoryUse held_by_rank(const PlanMemory& memory, const std::vector<std::size_t>& stages,
-                       std::optional<std::size_t> busy) {
+                       std::optional<std::size_t> busy, bool waits = false) {
   std::vector<LiveActivations::Entry> live;
-  for (const std::size_t stage : stages)
-    live.push_back({static_cast<Stage>(stage), stage == busy ? 1 : 0});
+  for (const std::size_t stage : stages) {
+    const int held = stage == busy ? 1 : 0;
+    live.push_back({static_cast<Stage>(stage), waits ? 0 : held, waits ? held : 0});
+  }
   return memory.of_rank(live, /*outputs=*/0);
 }
 
 // Sets the bytes that activations may take on each rank, and the bytes that a microbatch keeps on
-// each stage: all of them from its forward to its weight gradient, since an input gradient frees
-// next to nothing ("Zero Bubble", table 1). With uniform costs bytes are unknown, and a microbatch
-// counts as 1 on each stage.
+// each stage. With uniform costs bytes are unknown, and a microbatch counts as 1 on each stage
+// until its weight gradient, as an input gradient frees next to nothing ("Zero Bubble", table 1).
 void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   const JobSettings& job = scenario.job;
   const bool ends_on_one_rank = problem->rank_of_stage.front() == problem->rank_of_stage.back();
@@ -108,10 +110,16 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
       limit = usable_bytes(device, job.model, plan) - held->total() - device.gemm_workspace_bytes;
     double bytes_of_all_stages = 0;  // of one microbatch
     for (const std::size_t stage : stages) {
-      const double bytes =
-          held ? held_by_rank(*memory, stages, stage).activations - held->activations : 1;
-      problem->bytes[stage] = {bytes, bytes};
-      bytes_of_all_stages += bytes;
+      StageBytes& bytes = problem->bytes[stage];
+      bytes = {1, 1};
+      if (held) {
+        const auto more = [&](bool waits) {
+          return held_by_rank(*memory, stages, stage, waits).activations - held->activations;
+        };
+        bytes.live = more(/*waits=*/false);
+        bytes.stash = std::min(bytes.live, more(/*waits=*/true));
+      }
+      bytes_of_all_stages += bytes.live;
     }
     if (job.order.memory_limit > 0)
       limit = std::min(limit, job.order.memory_limit * bytes_of_all_stages);
@@ -374,13 +382,10 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
   for (const std::vector<int>& ranks : placements_of(job.plan)) {
     SearchProblem problem = problem_of(scenario, ranks, site);
     ASSIGN_OR_RETURN(problem.costs, measured_costs(job.order_trace, problem.costs));
-    // Named orders are held to what is simulated, where an input gradient frees all activations.
-    SearchProblem as_simulated = problem;
-    for (StageBytes& bytes : as_simulated.bytes) bytes.stash = 0;
     const std::vector<Order> named = named_orders_for(problem);
     for (const Order& order : named) {
       const double seconds = makespan(problem, order);
-      if (fits(as_simulated, order) && seconds < best_named.makespan) best_named = {order, seconds};
+      if (fits(problem, order) && seconds < best_named.makespan) best_named = {order, seconds};
     }
     const int candidates = default_candidates(problem);
     searches.push_back({scenario, candidates, OrderSearch(std::move(problem), named)});

@@ -263,6 +263,10 @@ double layer_activations(const Model& model, const Plan& plan, Recompute recompu
   return kept_bytes(model, plan, dropped) + (dropped.core_attn ? 0 : matrix_bytes(model, plan));
 }
 
+double stashed_activations(const Model& model, const Plan& plan) {
+  return kept_bytes(model, plan, kNoModules);
+}
+
 Offloaded offloaded_activations(const Model& model, const Plan& plan, Recompute recompute) {
   if (plan.offload_layers > 0) {
     const double all = layer_activations(model, plan, recompute);
@@ -303,6 +307,12 @@ double head_activations(const Model& model, const Plan& plan) {
   const double logits = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
   return tokens(model, plan) *
          (2 * e * model.hidden / sequence_ranks(plan) + logit_bytes(plan) * logits);
+}
+
+double stashed_head_activations(const Model& model, const Plan& plan) {
+  const double e = stored_bytes(plan);
+  const double logits = plan.vocabulary > 0 ? 0.0 : static_cast<double>(padded_vocab(model, plan));
+  return tokens(model, plan) * (2 * e * model.hidden / sequence_ranks(plan) + e * logits / plan.tp);
 }
 
 // The backward has the gradient of the logits, and a dummy array in place of the weight gradient,

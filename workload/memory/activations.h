@@ -11,6 +11,12 @@ namespace tandem {
 // Returns what one layer keeps from its forward to its backward. REQUIRES: layers that are alike.
 double layer_activations(const Model& model, const Plan& plan, Recompute recompute);
 
+// Returns what one layer keeps from its input gradient (I) to its weight gradient (W): all but
+// attention's matrices, which no weight needs. In "Zero Bubble Pipeline Parallelism" (arXiv
+// 2401.10241), table 1, this is 32 s b h of s b h (34 + 5as/h); the other 2 are masks, which count
+// here. Recompute and offloading save nothing of it: I has made it anew, or taken it back.
+double stashed_activations(const Model& model, const Plan& plan);
+
 // The arrays that a layer sends to the CPU's memory in its forward, and takes back for its
 // backward.
 struct Offloaded {
@@ -31,6 +37,8 @@ double embedding_activations(const Model& model, const Plan& plan);
 // every rank from pass S to pass T.
 double head_activations(const Model& model, const Plan& plan);
 double output_activations(const Model& model, const Plan& plan);
+// Returns what the head keeps from its I to its W: its inputs, and the gradient of the logits.
+double stashed_head_activations(const Model& model, const Plan& plan);
 // Returns how many more bytes the head's backward needs than its loss does.
 double head_backward_bytes(const Model& model, const Plan& plan);
 

@@ -48,6 +48,18 @@ double stage_activations(const Model& model, const Plan& plan, const StageLayers
   return bytes;
 }
 
+// Returns a stage's activations of one microbatch between its input and its weight gradient.
+double stage_stash(const Model& model, const Plan& plan, const StageLayers& at) {
+  double bytes = 0;
+  for (const auto& [kind, layers] : kinds_in(model, at.begin, at.count))
+    bytes += layers * stashed_activations(*kind, plan);
+  if (at.stage + 1 == plan.stages())
+    bytes += (1 + model.mtp_layers) * stashed_head_activations(model, plan);
+  if (model.mtp_layers > 0 && at.stage == plan.mtp_stage())
+    bytes += model.mtp_layers * stashed_activations(model.layer(model.layers - 1), plan);
+  return bytes;
+}
+
 // Subtracts a microbatch's offloaded activations from `microbatch`. Two parts of them are on the
 // GPU nevertheless and count once a rank: the layer at work (Megatron-LM keeps the last layer of
 // the microbatch whose backward comes next), and the module that is copied back one ahead of the
@@ -156,6 +168,7 @@ double end_parameters(const Model& model, const OrderedPlan& plan, int stage) {
 // Returns a stage's memory without parameters.
 StageMemory stage_memory(const Model& model, const Plan& plan, const StageLayers& at) {
   StageMemory stage{.microbatch = stage_activations(model, plan, at),
+                    .stashed = stage_stash(model, plan, at),
                     .quantized = quantized_bytes(model, plan, at),
                     .recomputes = plan.recomputes_alike() || recomputed_layers(plan, at.count) > 0};
   if (plan.offloads_activations()) offload(model, plan, at, &stage);
@@ -189,23 +202,27 @@ struct RankSums {
   MuonShare muon;
   double quantized = 0;
   double kept = 0;                              // activations of all microbatches alive
+  double stashed = 0;                           // of those that wait for their weight gradients
   double layer_at_work = 0, module_copied = 0;  // offloaded, and on the GPU nevertheless
   // Microbatches alive: in all stages of the rank, in the first stage, in the last one.
   int alive = 0, alive_first = 0, alive_last = 0;
+  int waiting = 0;  // for weight gradients, in all stages
   bool has_embedding = false, has_head = false, recomputes = false;
 };
 
 RankSums sums_of(const std::vector<StageMemory>& stages,
                  std::span<const LiveActivations::Entry> live) {
   RankSums sums;
-  for (const auto& [stage, microbatches] : live) {
+  for (const auto& [stage, microbatches, stashed] : live) {
     const auto s = static_cast<std::size_t>(index(stage));
-    CHECK(s < stages.size() && microbatches >= 0);
+    CHECK(s < stages.size() && microbatches >= 0 && stashed >= 0);
     const StageMemory& here = stages[s];
     sums.held += here.parameters;
     add_share(here.muon, &sums.muon);
     sums.quantized += here.quantized;
     sums.kept += microbatches * here.microbatch;
+    sums.stashed += stashed * here.stashed;
+    sums.waiting += stashed;
     sums.alive += microbatches;
     sums.alive_first += s == 0 ? microbatches : 0;
     sums.alive_last += s + 1 == stages.size() ? microbatches : 0;
@@ -300,7 +317,8 @@ void add_activations(const Model& model, const OrderedPlan& plan, const RankSums
                           outputs * output_activations(model, plan));
   const double under_way = offloaded_under_way(rank, head);
   parts->add("activations", "offloaded activations under way", under_way);
-  const double kept = rank.kept + under_way;
+  parts->add_microbatches("inputs of weight gradients", rank.waiting, rank.stashed);
+  const double kept = rank.kept + rank.stashed + under_way;
   if (kept + outputs > 0 && rank.has_head)
     parts->add("activations", "the head's backward", head_backward_bytes(model, plan));
   if (kept > 0)
@@ -330,7 +348,7 @@ MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int 
   // Orders that lay the stages out as a V have the first and the last one on one rank. The head
   // then needs no copy of a tied embedding.
   if (rank.has_embedding && rank.has_head) held.dense -= copy_;
-  double activations = rank.kept;
+  double activations = rank.kept + rank.stashed;
   activations += offloaded_under_way(rank, head_);
   if (activations > 0 && rank.recomputes) activations += recomputed_;
   if (activations > 0) activations += traded_;

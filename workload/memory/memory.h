@@ -29,8 +29,9 @@ struct MemoryUse {
 // By pipeline rank: its stages, and the number of microbatches alive in each at the rank's peak.
 struct LiveActivations {
   struct Entry {
-    Stage stage;  // its place in the model's chain, also in an order of two chains
-    int microbatches = 0;
+    Stage stage;           // its place in the model's chain, also in an order of two chains
+    int microbatches = 0;  // from F to B or I
+    int stashed = 0;       // from I to W
   };
   std::vector<std::vector<Entry>> ranks;
   // By rank, with plan.vocabulary: the most microbatches between S and T.
@@ -42,6 +43,7 @@ struct StageMemory {
   HeldParameters parameters = {};
   MuonShare muon = {};
   double microbatch = 0;  // activations of one microbatch, without those on the CPU
+  double stashed = 0;     // the same between its input and its weight gradient
   // Offloaded arrays that are on the GPU nevertheless. They count once for each rank.
   double layer_at_work = 0, module_copied = 0;
   double quantized = 0;     // copies of weights
