@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "base/split.h"
@@ -103,15 +104,13 @@ class ColumnBlocks {
   ColumnBlocks(const std::vector<Heading>& headings, const std::vector<Cells>& rows, int width)
       : headings_(headings), rows_(rows), width_(width), widths_(headings.size()) {
     for (std::size_t i = 0; i < headings.size(); ++i) {
-      widths_[i] = columns_of(headings[i].title);
-      for (const Cells& cells : rows)
-        widths_[i] = std::max(widths_[i], columns_of(cell_of(cells, i)));
+      widths_[i] = std::max(columns_of(headings[i].title), widest_cell(i));
       if (headings[i].place == Place::Name) names_.push_back(i);
     }
     wrap_titles();
     narrow_names();
     for (const Group& group : groups()) put(group);
-    for (const Group& block : blocks_) squeeze(block);
+    for (const Group& block : blocks_) narrow(block, width_of(block) - room());
     if (blocks_.empty()) blocks_.emplace_back();
   }
 
@@ -134,6 +133,12 @@ class ColumnBlocks {
  private:
   using Group = std::vector<std::size_t>;  // indices of columns, ascending
 
+  int widest_cell(std::size_t i) const {
+    int widest = 0;
+    for (const Cells& cells : rows_) widest = std::max(widest, columns_of(cell_of(cells, i)));
+    return widest;
+  }
+
   // Returns the width of these columns, with a gap before each, the first included.
   int width_of(const Group& group) const {
     return std::accumulate(group.begin(), group.end(), 0,
@@ -149,53 +154,33 @@ class ColumnBlocks {
       names += kGap + (is_text(i) ? std::min(widths_[i], least_text()) : widths_[i]);
     for (std::size_t i = 0; i < headings_.size(); ++i) {
       if (is_text(i) || names + widths_[i] <= width_) continue;
-      widths_[i] = longest_word(headings_[i].title);
-      for (const Cells& cells : rows_)
-        widths_[i] = std::max(widths_[i], columns_of(cell_of(cells, i)));
+      widths_[i] = std::max(longest_word(headings_[i].title), widest_cell(i));
     }
   }
 
-  // Narrows the names, the widest first, until all of them together take at most half of the width
-  // and leave room for the widest column of numbers.
+  // Narrows the names until all of them together take at most half of the width and leave room for
+  // the widest column of numbers. If the table has nothing but names, they keep their widths.
   void narrow_names() {
-    if (headings_.size() == names_.size() ||
-        std::ranges::none_of(names_, [this](std::size_t i) { return is_text(i); }))
-      return;
+    if (headings_.size() == names_.size()) return;
     int widest_number = 0;
     for (std::size_t i = 0; i < headings_.size(); ++i) {
       if (!is_text(i)) widest_number = std::max(widest_number, kGap + widths_[i]);
     }
     const int most = std::min(width_ / 2, width_ - widest_number);
-    for (int over = width_of(names_) - kGap - most; over > 0; --over) {
-      const std::size_t widest = *std::ranges::max_element(
-          names_, {}, [this](std::size_t i) { return is_text(i) ? widths_[i] : 0; });
-      if (widths_[widest] <= least_text()) return;
-      --widths_[widest];
-    }
+    narrow(names_, width_of(names_) - kGap - most);
   }
 
   // Returns the groups in the order in which they are put into blocks.
   std::vector<Group> groups() const {
-    std::vector<Group> first, second;
+    std::vector<Group> first, others;
     for (std::size_t i = 0; i < headings_.size(); ++i) {
-      std::vector<Group>* list = &second;
-      switch (headings_[i].place) {
-        case Place::Name:
-          continue;
-        case Place::First:
-          (list = &first)->emplace_back();
-          break;
-        case Place::Second:
-          second.emplace_back();
-          break;
-        case Place::Beside:
-          list = place_of_group(i) == Place::First ? &first : &second;
-          break;
-      }
-      CHECK(!list->empty());
-      list->back().push_back(i);
+      if (headings_[i].place == Place::Name) continue;
+      std::vector<Group>& list = place_of_group(i) == Place::First ? first : others;
+      if (headings_[i].place != Place::Beside) list.emplace_back();
+      CHECK(!list.empty());
+      list.back().push_back(i);
     }
-    first.insert(first.end(), second.begin(), second.end());
+    first.insert(first.end(), others.begin(), others.end());
     return first;
   }
 
@@ -215,8 +200,9 @@ class ColumnBlocks {
     return sum;
   }
 
-  // Returns the width that the names leave. The first of them has no gap before it.
-  int room() const { return names_.empty() ? width_ : width_ - width_of(names_) + kGap; }
+  // Returns the most that width_of() may be for a block: the width that the names leave, and the
+  // gap that is counted before the line's first column, which has none.
+  int room() const { return width_ - width_of(names_) + kGap; }
 
   // Puts a group into the first block with room, or into a new one. A group too wide for any block
   // is taken apart, and its columns are put one by one. Text is narrowed to make room, but in the
@@ -226,33 +212,29 @@ class ColumnBlocks {
       Group both = blocks_[b];
       both.insert(both.end(), group.begin(), group.end());
       const bool narrows_text = b > 0 || headings_[group.front()].place == Place::First;
-      if ((narrows_text ? least_of(both) : width_of(both)) > room() + unused_gap()) continue;
+      if ((narrows_text ? least_of(both) : width_of(both)) > room()) continue;
       std::ranges::sort(both);
       blocks_[b] = std::move(both);
       return;
     }
-    if (group.size() == 1 || least_of(group) <= room() + unused_gap()) {
+    if (group.size() == 1 || least_of(group) <= room()) {
       blocks_.push_back(group);
       return;
     }
     for (const std::size_t i : group) put({i});
   }
 
-  // Returns the gap that width_of() counts before the first column of a block, which has none there
-  // if the table has no names.
-  int unused_gap() const { return names_.empty() ? kGap : 0; }
-
-  // Narrows the text of a block that is too wide, the widest column first.
-  void squeeze(const Group& block) {
+  // Narrows the text among these columns by `over` characters in sum, the widest first, but none to
+  // less than least_text().
+  void narrow(const Group& columns, int over) {
     Group texts;
-    std::ranges::copy_if(block, std::back_inserter(texts), [this](auto i) { return is_text(i); });
+    std::ranges::copy_if(columns, std::back_inserter(texts), [this](auto i) { return is_text(i); });
     if (texts.empty()) return;
-    const auto widest = [&] {
-      return *std::ranges::max_element(texts, {}, [this](auto i) { return widths_[i]; });
-    };
-    for (int over = width_of(block) - unused_gap() - room(); over > 0; --over) {
-      if (widths_[widest()] <= least_text()) return;
-      --widths_[widest()];
+    for (; over > 0; --over) {
+      int& widest =
+          widths_[*std::ranges::max_element(texts, {}, [this](auto i) { return widths_[i]; })];
+      if (widest <= least_text()) return;
+      --widest;
     }
   }
 
@@ -349,6 +331,19 @@ std::string shown_words(const std::string& line) {
   return all;
 }
 
+// Cuts a shell command before its options: the program, then each option together with its values.
+std::vector<std::string> command_options(const std::string& command) {
+  std::vector<std::string> options(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (!quoted && command.compare(i, 3, " --") == 0) options.emplace_back();
+    const bool is_escaped = !quoted && i > 0 && command[i - 1] == '\\';
+    if (command[i] == '\'' && !is_escaped) quoted = !quoted;
+    options.back() += command[i];
+  }
+  return options;
+}
+
 }  // namespace
 
 std::string wrapped(const std::string& text, int width) {
@@ -361,40 +356,30 @@ std::string wrapped(const std::string& text, int width) {
 }
 
 std::string wrapped_command(const std::string& command, int width) {
-  std::vector<std::string> words(1);  // the program, then each option together with its values
+  std::vector<std::string> pieces;  // options, and parts of those that are too wide
   bool quoted = false;
-  for (std::size_t i = 0; i < command.size(); ++i) {
-    if (!quoted && command.compare(i, 3, " --") == 0) words.emplace_back();
-    if (command[i] == '\'' && (quoted || i == 0 || command[i - 1] != '\\')) quoted = !quoted;
-    words.back() += command[i];
-  }
-  // An option that is too wide by itself is broken at its blanks.
-  std::vector<std::string> narrow;
-  for (const std::string& word : words) {
-    if (columns_of(word) <= width - 3) {  // 3: the indent and " \"
-      narrow.push_back(word);
+  for (const std::string& option : command_options(command)) {
+    if (columns_of(option) <= width - 3) {  // 3: the indent and " \"
+      pieces.push_back(option);
       continue;
     }
     std::string piece;
-    for (const char c : word) {
+    for (const char c : option) {
       if (c == '\'') quoted = !quoted;
-      if (c == ' ' && !quoted && piece.find_first_not_of(' ') != std::string::npos) {
-        narrow.push_back(piece);
-        piece.clear();
-      }
+      if (c == ' ' && !quoted && piece.find_first_not_of(' ') != std::string::npos)
+        pieces.push_back(std::exchange(piece, ""));
       piece += c;
     }
-    narrow.push_back(piece);
+    pieces.push_back(piece);
   }
-  words = narrow;
   std::string all, line;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const int tail = i + 1 < words.size() ? 2 : 0;  // " \"
-    if (!line.empty() && columns_of(line) + columns_of(words[i]) > width - tail) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const int tail = i + 1 < pieces.size() ? 2 : 0;  // " \"
+    if (!line.empty() && columns_of(line) + columns_of(pieces[i]) > width - tail) {
       all += line + " \\\n";
       line = std::string(kIndent - 1, ' ');
     }
-    line += words[i];
+    line += pieces[i];
   }
   return all + line;
 }
