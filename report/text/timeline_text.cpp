@@ -99,6 +99,8 @@ class TimelinePainter {
   static std::string painted(const Sign& sign) {
     return tandem::painted(sign.text, sign.letters, sign.background);
   }
+
+  // Returns a cell's sign: a block as high as compute's share, else "-" or ".". Records the kind.
   Sign sign_of(const TimelineStrip::Cell& cell) {
     const double whole = column_ns();
     const Nanoseconds compute = sum(cell.compute_ns), exposed = sum(cell.exposed_ns);
@@ -106,21 +108,23 @@ class TimelinePainter {
         std::clamp(std::lround(8 * static_cast<double>(compute) / whole), 0L, 8L));
     const std::size_t kind = compute_kind(cell), group_kind = index_of_longest(cell.exposed_ns);
     // The rest of the cell shows as communication or as bubble, whichever takes more of it.
-    const bool shows_exposed =
-        2 * static_cast<double>(exposed) >= whole - static_cast<double>(compute) && exposed > 0 &&
-        eighths < 8;
-    if (eighths > 0) seen_compute_[kind] = true;
-    if (shows_exposed) seen_exposed_[group_kind] = true;
-    seen_bubble_ |= eighths == 0 && !shows_exposed;
+    const double rest = whole - static_cast<double>(compute);
+    const bool is_mostly_exposed = exposed > 0 && 2 * static_cast<double>(exposed) >= rest;
+    const bool shows_exposed = is_mostly_exposed && eighths < 8;
     Sign sign;
-    if (colour_ && shows_exposed) sign.background = kExposed[group_kind].hue;
+    if (shows_exposed) {
+      seen_exposed_[group_kind] = true;
+      if (colour_) sign.background = kExposed[group_kind].hue;
+    }
     if (eighths > 0) {
+      seen_compute_[kind] = true;
       sign.text = kBlocks[eighths];
       if (colour_) sign.letters = kCompute[kind].hue;
     } else if (shows_exposed) {
       sign.text = "-";
       if (colour_) sign.letters = text_hue_on(sign.background);
     } else {
+      seen_bubble_ = true;
       sign.text = ".";
     }
     return sign;
@@ -231,12 +235,16 @@ std::string part_text(std::size_t part, int width, bool colour) {
   const Hue hue = kExposed[part - 1].hue;
   return painted(text, text_hue_on(hue), hue);
 }
+
+// Returns how many columns a picture has beside names of this width.
+int columns_beside(int names, int width) {
+  const int all = width == kAnyWidth ? kPictureWidth : width;
+  return std::max(all - names, kLeastColumns);
+}
+
 }  // namespace
 
-int strip_columns(int width) {
-  const int all = width == kAnyWidth ? kPictureWidth : width;
-  return std::max(all - kRankWidth, kLeastColumns);
-}
+int strip_columns(int width) { return columns_beside(kRankWidth, width); }
 
 std::string timeline_text(const TimelineStrip& strip, bool colour) {
   return TimelinePainter(strip, colour).draw();
@@ -245,9 +253,7 @@ std::string timeline_text(const TimelineStrip& strip, bool colour) {
 std::string bars_text(const std::vector<RunResult>& results, int width, bool colour) {
   std::size_t name_width = 0;
   for (const RunResult& result : results) name_width = std::max(name_width, result.name.size());
-  const int columns =
-      std::max((width == kAnyWidth ? kPictureWidth : width) - static_cast<int>(name_width) - 1,
-               kLeastColumns);
+  const int columns = columns_beside(static_cast<int>(name_width) + 1, width);
   std::string text;
   std::array<bool, kBarParts> seen{};
   for (const RunResult& result : results) {
