@@ -165,22 +165,22 @@ std::string sentence(const Comparison& comparison) {
   if (std::abs(longer_s) < 0.5e-6)
     return fmt::format("Both iterations take {} ms.\n",
                        ms(comparison.measured.metrics.iteration_s));
-  const double sign = longer_s > 0 ? 1 : -1;
+  const bool is_longer = longer_s > 0;
+  const auto change_s = [is_longer](const TimePart& part) {  // in the iteration's direction
+    return is_longer ? part.longer_s() : -part.longer_s();
+  };
   std::vector<TimePart> parts = parts_of(comparison);
-  // The part that moves the measured iteration most comes first.
-  std::stable_sort(parts.begin(), parts.end(), [sign](const TimePart& a, const TimePart& b) {
-    return sign * a.longer_s() > sign * b.longer_s();
-  });
+  std::ranges::stable_sort(parts, std::ranges::greater{}, change_s);
   std::string text = fmt::format("The measured iteration takes {} ms {} than the simulated one; ",
-                                 ms(std::abs(longer_s)), sign > 0 ? "more" : "less");
-  text += fmt::format("{} accounts for {} ms", parts[0].name, ms(sign * parts[0].longer_s()));
+                                 ms(std::abs(longer_s)), is_longer ? "more" : "less");
+  text += fmt::format("{} accounts for {} ms", parts[0].name, ms(change_s(parts[0])));
   // Names a second part, and the part that compensates most, if over 10 % of the difference.
   const TimePart &second = parts[1], &opposite = parts.back();
-  if (sign * second.longer_s() > 0.1 * std::abs(longer_s))
-    text += fmt::format(", {} for {} ms", second.name, ms(sign * second.longer_s()));
-  if (sign * opposite.longer_s() < -0.1 * std::abs(longer_s))
-    text += fmt::format("; {} takes {} ms {}", opposite.name, ms(-sign * opposite.longer_s()),
-                        sign > 0 ? "less" : "more");
+  if (change_s(second) > 0.1 * std::abs(longer_s))
+    text += fmt::format(", {} for {} ms", second.name, ms(change_s(second)));
+  if (change_s(opposite) < -0.1 * std::abs(longer_s))
+    text += fmt::format("; {} takes {} ms {}", opposite.name, ms(-change_s(opposite)),
+                        is_longer ? "less" : "more");
   return text + ".\n";
 }
 

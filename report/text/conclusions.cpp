@@ -118,27 +118,34 @@ std::string comparisons(std::span<const RunResult> group) {
   return text;
 }
 
+// Says how much bandwidth between nodes each run needs, if that was looked for.
+std::string least_bandwidths(std::span<const RunResult> group) {
+  if (!group[0].looked_for_bandwidth) return "";
+  std::string text;
+  for (const RunResult& run : group)
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ",
+                        group.size() > 1 ? other_points(run) + " " : "", least_bandwidth(run));
+  return ". Least Gbit/s a node between nodes: " + text;
+}
+
+// Counts the runs of the first group: neighbours with the same point on the first axis, or a single
+// run without axes.
+std::size_t size_of_first_group(std::span<const RunResult> runs) {
+  if (runs[0].points.empty()) return 1;
+  std::size_t size = 1;
+  while (size < runs.size() && first_point(runs[size]) == first_point(runs[0])) ++size;
+  return size;
+}
+
 }  // namespace
 
 std::string conclusions(const std::vector<RunResult>& results) {
   std::string text;
-  // A group is neighbouring runs with the same point on the first axis, or a single run.
-  for (std::size_t begin = 0; begin < results.size();) {
-    std::size_t end = begin + 1;
-    while (end < results.size() && !results[begin].points.empty() &&
-           first_point(results[end]) == first_point(results[begin]))
-      ++end;
-    const std::span<const RunResult> group{results.data() + begin, end - begin};
-    text += fmt::format("{}: {}{}{}", first_point(group[0]), longest_parts(group),
-                        comparisons(group), bounds(group));
-    if (group[0].looked_for_bandwidth) {
-      text += ". Least Gbit/s a node between nodes: ";
-      for (const RunResult& run : group)
-        text += fmt::format("{}{}{}", &run == group.data() ? "" : ", ",
-                            group.size() > 1 ? other_points(run) + " " : "", least_bandwidth(run));
-    }
-    text += ".\n";
-    begin = end;
+  for (std::span<const RunResult> rest(results); !rest.empty();) {
+    const std::span<const RunResult> group = rest.first(size_of_first_group(rest));
+    text += fmt::format("{}: {}{}{}{}.\n", first_point(group[0]), longest_parts(group),
+                        comparisons(group), bounds(group), least_bandwidths(group));
+    rest = rest.subspan(group.size());
   }
   return text;
 }

@@ -13,11 +13,11 @@ using Json = nlohmann::ordered_json;
 // Says which operation the row measured: a kernel's name, the sizes of GEMMs, attention's FLOPs, or
 // bytes; and the ranks of a collective.
 std::string operation_text(const CostRow& row) {
-  std::string text = row.what == CostKind::Kernel ? row.name : gemms_text(row.gemms);
-  if (row.what == CostKind::Slowdown) return text + " beside " + row.name;
-  if (row.what == CostKind::Kernel) return text;
+  if (row.what == CostKind::Kernel) return row.name;
+  if (row.what == CostKind::Slowdown) return gemms_text(row.gemms) + " beside " + row.name;
+  std::string text = gemms_text(row.gemms);
+  if (row.gemms.empty()) text = fmt::format("{:.0f} bytes", row.bytes);
   if (row.attention_flops > 0) text = fmt::format("{:.4g} GFLOP", 1e-9 * row.attention_flops);
-  if (row.gemms.empty() && row.attention_flops == 0) text = fmt::format("{:.0f} bytes", row.bytes);
   if (row.ranks > 0)
     text += fmt::format(", {} ranks{}", row.ranks, row.between_nodes ? " between nodes" : "");
   return text;
