@@ -115,6 +115,33 @@ double latency_share(const CalibrationRow& row, Bytes bytes) {
   return row.latency_s / (row.latency_s + row.seconds_per_byte() * static_cast<double>(bytes));
 }
 
+// Returns lines on fits whose latency or bandwidth hardly changes the measured times, or that are
+// farther off than the cluster's own numbers.
+std::vector<std::string> doubtful_fits(const std::vector<JudgedFit>& fits,
+                                       const std::string& cluster) {
+  std::vector<std::string> lines;
+  for (const auto& [fit, times] : fits) {
+    const std::string group = group_text(fit.row);
+    const Bytes least = fit.sizes.front(), most = fit.sizes.back();
+    if (const double share = latency_share(fit.row, least); share < 0.1)
+      lines.push_back(fmt::format(
+          "{}: its latency is not determined: it is {:.1f} % of the time of the smallest size, {}",
+          group, 100 * share, size_text(least)));
+    if (const double share = latency_share(fit.row, most); share > 0.5)
+      lines.push_back(fmt::format(
+          "{}: its bandwidth is not determined: latency is {:.0f} % of the time of the largest "
+          "size, {}",
+          group, 100 * share, size_text(most)));
+    const SizeErrors all = errors_by_size(fit, times).front();
+    if (all.before_median < all.median)
+      lines.push_back(fmt::format(
+          "{}: {} alone is nearer, {:.1f} % off in the median against {:.1f}: its [[fit]] is worth "
+          "having only for sizes that it is nearer at",
+          group, cluster, 100 * all.before_median, 100 * all.median));
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string group_text(const CalibrationRow& row) {
@@ -164,28 +191,9 @@ std::string comm_fit_table(const std::vector<JudgedFit>& fits, const std::string
 
 std::vector<std::string> undetermined(const std::vector<JudgedFit>& fits,
                                       const std::string& cluster) {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = doubtful_fits(fits, cluster);
   std::vector<std::string> unmeasured;
   const auto any_fit = [&](auto holds) { return std::ranges::any_of(fits, holds); };
-  for (const auto& [fit, times] : fits) {
-    const std::string group = group_text(fit.row);
-    const Bytes least = fit.sizes.front(), most = fit.sizes.back();
-    if (const double share = latency_share(fit.row, least); share < 0.1)
-      lines.push_back(fmt::format(
-          "{}: its latency is not determined: it is {:.1f} % of the time of the smallest size, {}",
-          group, 100 * share, size_text(least)));
-    if (const double share = latency_share(fit.row, most); share > 0.5)
-      lines.push_back(fmt::format(
-          "{}: its bandwidth is not determined: latency is {:.0f} % of the time of the largest "
-          "size, {}",
-          group, 100 * share, size_text(most)));
-    const SizeErrors all = errors_by_size(fit, times).front();
-    if (all.before_median < all.median)
-      lines.push_back(fmt::format(
-          "{}: {} alone is nearer, {:.1f} % off in the median against {:.1f}: its [[fit]] is worth "
-          "having only for sizes that it is nearer at",
-          group, cluster, 100 * all.before_median, 100 * all.median));
-  }
   for (int i = 0; i < kCommKinds; ++i) {
     const CommKind kind = static_cast<CommKind>(i);
     if (!any_fit([&](const JudgedFit& judged) { return judged.fit.row.kind == kind; }))

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -225,9 +226,8 @@ std::string pass_table(const ProfileReport& report, int width) {
       ++row.ranks;
     }
   }
-  if (rows_by_phase.empty() ||
-      (rows_by_phase.size() == 1 && rows_by_phase.begin()->first.first == PassPhase::Unknown))
-    return "";
+  const auto is_known = [](const auto& row) { return row.first.first != PassPhase::Unknown; };
+  if (rows_by_phase.size() <= 1 && std::ranges::none_of(rows_by_phase, is_known)) return "";
   std::vector<Cells> rows;
   for (auto& [key, row] : rows_by_phase) {
     const auto& [phase, stage] = key;
@@ -248,6 +248,9 @@ std::string pass_table(const ProfileReport& report, int width) {
                   rows, width);
 }
 
+constexpr auto kAllKernels = std::numeric_limits<std::size_t>::max();
+
+// Returns the first `most` totals, a row each.
 std::string kernel_totals_table(const std::string& title, const std::vector<KernelTotal>& totals,
                                 std::size_t most, std::size_t ranks, int width) {
   Nanoseconds all_ns = 0;
@@ -304,28 +307,33 @@ std::string missing_notes(const ProfileReport& report) {
   return text;
 }
 
-// Warns where the time of a step may not be what the reader takes it for.
-std::string step_notes(const ProfileReport& report) {
-  std::string text;
+// Warns if steps marked by ProfilerStep begin at other distances than the time of the first line.
+std::string step_distance_note(const ProfileReport& report) {
+  if (report.window.by != StepsBy::ProfilerStep) return "";
   const ProfileRank& first = report.profile->ranks.front();
   const StepsBeside beside = steps_beside(first);
   const Nanoseconds step_ns = report.splits.front().step_ns / report.window.steps;
   const bool differs = std::abs(beside.every_ns - step_ns) > beside.every_ns / 50;  // by over 2 %
-  if (report.window.by == StepsBy::ProfilerStep && beside.every_ns > 0 && differs)
-    text += fmt::format(
-        "Rank {}'s steps begin every {} ms{}: the first line's time is the span over their "
-        "number.\n",
-        first.rank, profile_ms(beside.every_ns),
-        beside.overlap_ns > 0
-            ? fmt::format(", and overlap by up to {} ms", profile_ms(beside.overlap_ns))
-            : "");
-  if (const int rounds = optimizer_rounds(first);
-      report.window.by == StepsBy::Whole && first.steps.empty() && rounds > 1)
-    text += fmt::format(
-        "The optimizer ran {} times, each time behind a backward, and no ProfilerStep says where "
-        "steps begin: the one step may be so many.\n",
-        rounds);
-  return text;
+  if (beside.every_ns <= 0 || !differs) return "";
+  return fmt::format(
+      "Rank {}'s steps begin every {} ms{}: the first line's time is the span over their "
+      "number.\n",
+      first.rank, profile_ms(beside.every_ns),
+      beside.overlap_ns > 0
+          ? fmt::format(", and overlap by up to {} ms", profile_ms(beside.overlap_ns))
+          : "");
+}
+
+// Warns if the profile, taken as one step, may be several: its optimizer ran so often.
+std::string unmarked_steps_note(const ProfileReport& report) {
+  const ProfileRank& first = report.profile->ranks.front();
+  if (report.window.by != StepsBy::Whole || !first.steps.empty()) return "";
+  const int rounds = optimizer_rounds(first);
+  if (rounds <= 1) return "";
+  return fmt::format(
+      "The optimizer ran {} times, each time behind a backward, and no ProfilerStep says where "
+      "steps begin: the one step may be so many.\n",
+      rounds);
 }
 
 std::string clock_notes(const ProfileReport& report) {
@@ -343,7 +351,8 @@ std::string clock_notes(const ProfileReport& report) {
 
 // Warns of what the reader could wrongly take for granted.
 std::string notes_of(const ProfileReport& report) {
-  std::string text = missing_notes(report) + step_notes(report);
+  std::string text =
+      missing_notes(report) + step_distance_note(report) + unmarked_steps_note(report);
   for (const std::string& note : profile_notes(*report.profile)) text += note + '\n';
   return text + clock_notes(report);
 }
@@ -416,8 +425,8 @@ std::string profile_table(const ProfileReport& report, std::size_t most, int wid
   for (const std::string& table :
        {communication_table(report, width), pass_table(report, width),
         kernel_totals_table("compute by kind",
-                            kernels_by_name(report.splits, &ProfileSplit::categories),
-                            static_cast<std::size_t>(-1), ranks, width),
+                            kernels_by_name(report.splits, &ProfileSplit::categories), kAllKernels,
+                            ranks, width),
         kernel_totals_table("longest kernels", kernels_by_name(report.splits, &ProfileSplit::names),
                             most, ranks, width)}) {
     if (!table.empty()) text += table + '\n';

@@ -269,35 +269,47 @@ std::vector<const RunResult*> results(const SizeResult& result) {
   return all;
 }
 
-// Warns of jobs whose times are guesses (not calibrated). If the best machine has such a job, names
-// the cheapest machine that has none.
-std::string guess_warning(const SizeResult& result) {
+// Returns "pretraining on B200", or the offer alone, of each job whose time is a guess.
+std::vector<std::string> guessed_names(const SizeResult& result) {
   std::vector<std::string> names;
   for (const SizedJob& job : result.sized) {
     const std::string name = job.job.empty() ? job.offer : job.job + " on " + job.offer;
     if (is_guessed(job) && std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
-  const auto has_guess = [&](const Machine& machine) {
-    return std::ranges::any_of(machine.jobs,
-                               [&](std::size_t job) { return is_guessed(result.sized[job]); });
-  };
-  const Machine* calibrated = nullptr;  // the cheapest that is not ruled out and has no guess
+  return names;
+}
+
+bool has_guess(const SizeResult& result, const Machine& machine) {
+  return std::ranges::any_of(machine.jobs,
+                             [&](std::size_t job) { return is_guessed(result.sized[job]); });
+}
+
+// Returns the cheapest machine that is not ruled out and has no guess; null: there is none.
+const Machine* cheapest_calibrated(const SizeResult& result) {
+  const Machine* cheapest = nullptr;
   for (const Machine& machine : result.machines) {
-    if (!has_guess(machine) && machine.reason.empty() &&
-        (calibrated == nullptr || machine.total < calibrated->total))
-      calibrated = &machine;
+    if (has_guess(result, machine) || !machine.reason.empty()) continue;
+    if (cheapest == nullptr || machine.total < cheapest->total) cheapest = &machine;
   }
+  return cheapest;
+}
+
+// Warns of jobs whose times are guesses (not calibrated). If the best machine has such a job, names
+// the cheapest machine that has none.
+std::string guess_warning(const SizeResult& result) {
+  const std::vector<std::string> names = guessed_names(result);
   if (names.empty()) return "";
-  std::string text = fmt::format("Guesses, not calibrated and so with the widest interval: {}.",
-                                 fmt::join(names, "; "));
-  const std::optional<std::size_t> best = result.recommended();
-  if (!best) return text + "\n";
-  if (!has_guess(result.machines[*best])) return text + " The best is calibrated.\n";
-  text += fmt::format(" The best, {}, is one.", result.machines[*best].offer);
-  if (calibrated == nullptr)
-    return text + " None that is calibrated is in time and within the limits.\n";
-  return text +
-         fmt::format(" The cheapest that is calibrated: {}\n", machine_text(result, *calibrated));
+  const std::string text = fmt::format(
+      "Guesses, not calibrated and so with the widest interval: {}.", fmt::join(names, "; "));
+  const std::optional<std::size_t> recommended = result.recommended();
+  if (!recommended) return text + "\n";
+  const Machine& best = result.machines[*recommended];
+  if (!has_guess(result, best)) return text + " The best is calibrated.\n";
+  const Machine* calibrated = cheapest_calibrated(result);
+  return text + fmt::format(" The best, {}, is one.", best.offer) +
+         (calibrated == nullptr ? " None that is calibrated is in time and within the limits.\n"
+                                : fmt::format(" The cheapest that is calibrated: {}\n",
+                                              machine_text(result, *calibrated)));
 }
 
 }  // namespace

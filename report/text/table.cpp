@@ -160,6 +160,7 @@ std::string layout_line(const RunResult& result) {
   if (result.layout.empty() || !stages) return "";
   std::vector<int> layers;
   for (const LayoutStage& stage : *stages) layers.push_back(stage.layers);
+  // Multi-token prediction on a stage of its own has no other argument than the whole layout.
   std::string arguments;
   if (!has_mtp_before_loss(*stages))
     arguments = layout_arguments(layers, result.plan ? result.plan->vpp : 1);
