@@ -188,32 +188,34 @@ class FabricPicture {
     add_nodes();
     for (const ClusterGraph::Line& line : graph.lines) {
       const int from = box(line.from), to = box(line.to);
-      if (from >= 0 && to >= 0) picture.join(from, to, line.bytes_per_s);
+      const bool are_drawn = from >= 0 && to >= 0;  // a switch that no node leads to has no box
+      if (are_drawn) picture.join(from, to, line.bytes_per_s);
     }
   }
 
   BoxPicture picture;
 
  private:
+  // Returns -1 for a switch of the fabric.
   int node_of(int point) const { return graph_.points[point].node; }
   int box(int point) const {
     return node_of(point) >= 0 ? box_of_node_[node_of(point)] : box_of_[point];
   }
 
-  // Searches from the switches next to nodes, which have 0 hops.
+  // Finds the switches beside each node, which have 0 hops, and searches on from them.
   void find_hops() {
-    std::vector<std::vector<int>> neighbours(graph_.points.size());
+    std::vector<std::vector<int>> neighbours(graph_.points.size());  // switches beside a switch
     std::queue<int> queue;
     for (const ClusterGraph::Line& line : graph_.lines) {
       for_both_ends(line, [&](int from, int to) {
         if (node_of(to) >= 0) return;
         if (node_of(from) < 0) {
           neighbours[from].push_back(to);
-          return;
+        } else {
+          switches_of_[node_of(from)].insert(to);
+          if (hops_[to] < 0) queue.push(to);
+          hops_[to] = 0;
         }
-        switches_of_[node_of(from)].insert(to);
-        if (hops_[to] < 0) queue.push(to);
-        hops_[to] = 0;
       });
     }
     for (; !queue.empty(); queue.pop()) {
@@ -238,14 +240,16 @@ class FabricPicture {
 
   // Returns the nodes that share a box, by box.
   std::vector<std::vector<int>> groups_of_nodes(const std::vector<int>& gpus) const {
-    std::map<std::pair<std::set<int>, int>, std::vector<int>> equal;  // by switches and GPUs
+    const int nodes = static_cast<int>(graph_.nodes.size());
     std::vector<std::vector<int>> groups;
-    for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
-      if (graph_.nodes.size() <= kMostNodes) groups.push_back({node});
-      equal[{switches_of_[node], gpus[node]}].push_back(node);
+    if (graph_.nodes.size() <= kMostNodes) {
+      for (int node = 0; node < nodes; ++node) groups.push_back({node});
+      return groups;
     }
-    if (!groups.empty()) return groups;
-    for (auto& [key, nodes] : equal) groups.push_back(std::move(nodes));
+    std::map<std::pair<std::set<int>, int>, std::vector<int>> equal;  // by switches and GPUs
+    for (int node = 0; node < nodes; ++node)
+      equal[{switches_of_[node], gpus[node]}].push_back(node);
+    for (auto& [key, group] : equal) groups.push_back(std::move(group));
     std::ranges::sort(groups);
     return groups;
   }
@@ -285,7 +289,8 @@ std::set<int> switches_towards_nics(const ClusterGraph& graph, int node) {
            graph.points[point].node == node;
   };
   std::set<int> found;
-  for (std::size_t before = 0, round = 0; round == 0 || found.size() > before; ++round) {
+  std::size_t before = 0;
+  do {
     before = found.size();
     for (const ClusterGraph::Line& line : graph.lines) {
       for_both_ends(line, [&](int from, int to) {
@@ -294,7 +299,7 @@ std::set<int> switches_towards_nics(const ClusterGraph& graph, int node) {
         if (leads && is_switch(to)) found.insert(to);
       });
     }
-  }
+  } while (found.size() > before);
   return found;
 }
 

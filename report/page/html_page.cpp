@@ -46,17 +46,20 @@ std::string escaped(std::string_view json) {
   return text;
 }
 
-// Returns the places where a file that is built, not shipped, is found.
-std::vector<fs::path> built_places(const char* file) {
+// Adds a file that is built, not shipped, unless the data folder had it. `missing`: the Error if it
+// is found nowhere.
+Status add_built_file(const char* file, const std::string& missing, PageFiles* files) {
+  if (files->contains(file)) return Done{};
   std::error_code failed;
   const fs::path program = own_folder();
-  std::vector<fs::path> places;
   for (const fs::path& folder : {program, program.parent_path()}) {
     for (const fs::path& place : {folder / file, folder / "wasm" / file}) {
-      if (fs::is_regular_file(place, failed)) places.push_back(place);
+      if (!fs::is_regular_file(place, failed)) continue;
+      ASSIGN_OR_RETURN((*files)[file], read_file(place.string()));
+      return Done{};
     }
   }
-  return places;
+  return Error{missing, Error::Missing};
 }
 
 // Returns a script without the lines that are comments, which are 20 kB of a page. Not for a
@@ -87,7 +90,11 @@ std::string script_element(std::string_view attributes, const std::string& text)
 // Returns a line of page.html with the file that it names, or the data, put into it. Empty: only
 // live pages have the line.
 std::string filled_line(std::string_view line, const PageFiles& files, std::string_view data) {
+  constexpr std::string_view kData = "<script type=\"application/json\" id=\"data\"></script>";
   const bool live = files.contains(kEngine);
+  if (line == kData)
+    return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n",
+                       escaped(data));
   if (const auto name = between(line, "<link rel=\"stylesheet\" href=\"", "\">"); !name.empty())
     return fmt::format("<style>\n{}</style>\n", file_of(files, name));
   if (const auto name = between(line, "<script src=\"", "\"></script>"); !name.empty()) {
@@ -97,16 +104,15 @@ std::string filled_line(std::string_view line, const PageFiles& files, std::stri
   if (const auto attributes = between(line, "<script", "\"></script>");
       attributes.starts_with(" type=\"text/plain\" ")) {
     if (!live) return "";
-    const std::size_t src = attributes.find(" src=\"");
-    return script_element(attributes.substr(0, src), file_of(files, attributes.substr(src + 6)));
+    constexpr std::string_view kSource = " src=\"";
+    const std::size_t source = attributes.find(kSource);
+    return script_element(attributes.substr(0, source),
+                          file_of(files, attributes.substr(source + kSource.size())));
   }
   if (const std::size_t policy = line.find(kScripts); live && policy != std::string_view::npos) {
     const std::size_t end = policy + kScripts.size();
     return fmt::format("{}{}{}\n", line.substr(0, end), kEngines, line.substr(end));
   }
-  if (line == "<script type=\"application/json\" id=\"data\"></script>")
-    return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n",
-                       escaped(data));
   return fmt::format("{}\n", line);
 }
 
@@ -124,30 +130,24 @@ Result<PageFiles> load_page_files(bool live) {
                              "folder that holds report/page/web",
                              folder.string()),
                  Error::Missing};
-  const auto add = [&](const char* file) -> Status {
-    const std::vector<fs::path> places = built_places(file);
-    if (files.contains(file) || places.empty()) return Done{};
-    ASSIGN_OR_RETURN(files[file], read_file(places.front().string()));
-    return Done{};
-  };
-  RETURN_IF_ERROR(add(kLibrary));
-  if (!files.contains(kLibrary))
-    return Error{fmt::format("--report: found no {0} beside the program, expected D3 (Debian's "
-                             "node-d3) when Tandem is built, or its {0} there",
-                             kLibrary),
-                 Error::Missing};
+  RETURN_IF_ERROR(add_built_file(
+      kLibrary,
+      fmt::format("--report: found no {0} beside the program, expected D3 (Debian's node-d3) when "
+                  "Tandem is built, or its {0} there",
+                  kLibrary),
+      &files));
   if (!live) {
-    files.erase(kEngine);
+    files.erase(kEngine);  // a page with the engine is live
     return files;
   }
-  for (const char* file : {kGlue, kEngine}) {
-    RETURN_IF_ERROR(add(file));
-    if (!files.contains(file))
-      return Error{fmt::format("a live page: found no {} beside the program, expected ./dev wasm "
-                               "to have built it",
-                               file),
-                   Error::Missing};
-  }
+  for (const char* file : {kGlue, kEngine})
+    RETURN_IF_ERROR(add_built_file(
+        file,
+        fmt::format(
+            "a live page: found no {} beside the program, expected ./dev wasm to have built "
+            "it",
+            file),
+        &files));
   return files;
 }
 

@@ -30,6 +30,14 @@ std::vector<PageLine> lines_of(std::string_view page) {
   return lines;
 }
 
+// `begun`: the line that began the part.
+Error no_end(const std::string& path, int begun) {
+  return Error::at(fmt::format("{}:{}", path, begun),
+                   fmt::format("found no end of this part, expected a line '{}' before the next "
+                               "part and the page's end",
+                               kEnd));
+}
+
 }  // namespace
 
 Result<std::string> with_parts(const std::string& page, const std::string& path,
@@ -38,14 +46,16 @@ Result<std::string> with_parts(const std::string& page, const std::string& path,
   std::vector<std::string> names;
   for (const PagePart& part : parts) names.push_back(part.name);
   std::string out;
-  int begun = 0;    // the number of the line that began this part; 0: the line is in no part
+  int begun = 0;    // the line that began this part; 0: the line is in no part
   int updated = 0;  // parts replaced
   for (const PageLine& line : lines_of(page)) {
     const bool begins = line.bare.starts_with(begin) && line.bare.ends_with(kClose);
-    if (begun > 0 && begins) break;                // the part before has no end
-    if (begun > 0 && line.bare != kEnd) continue;  // the part's text replaces the line
+    if (begun > 0) {
+      if (begins) return no_end(path, begun);
+      if (line.bare != kEnd) continue;  // the part's text replaces the line
+      begun = 0;
+    }
     out += line.text;
-    begun = 0;
     if (!begins) continue;
     const std::string name(
         line.bare.substr(begin.size(), line.bare.size() - begin.size() - kClose.size()));
@@ -58,11 +68,7 @@ Result<std::string> with_parts(const std::string& page, const std::string& path,
     begun = line.number;
     ++updated;
   }
-  if (begun > 0)
-    return Error::at(fmt::format("{}:{}", path, begun),
-                     fmt::format("found no end of this part, expected a line '{}' before the next "
-                                 "part and the page's end",
-                                 kEnd));
+  if (begun > 0) return no_end(path, begun);
   if (updated == 0)
     return Error::at(path, fmt::format("found no part, expected a line '{}PART{}', PART one of {}",
                                        begin, kClose, fmt::join(names, ", ")));
