@@ -30,9 +30,9 @@ std::string tool_cell(const std::vector<BaselineTool>& tools, const Accuracy& ou
   std::string text;
   for (const BaselineTool& tool : tools) {
     if (tool.family != ours.family) continue;
-    const std::string rows = tool.rows > 0 && tool.rows != ours.n + ours.without
-                                 ? fmt::format(" on {} rows", tool.rows)
-                                 : "";
+    const bool says_rows = tool.rows > 0, has_our_rows = tool.rows == ours.n + ours.without;
+    const std::string rows =
+        says_rows && !has_our_rows ? fmt::format(" on {} rows", tool.rows) : "";
     text += fmt::format("{}{} {:g}{} ({})", text.empty() ? "" : ", ", tool.tool,
                         tool.mean_absolute_percent, rows, kind_of(tool));
   }

@@ -192,9 +192,10 @@ class CasePicture {
 
   void draw_axes() {
     append("<g class=\"axes\" font-size=\"12\">\n");
-    const bool is_wide = axis_.last - axis_.first > kTicks;
-    // Powers of ten are the ticks whose number is a multiple of 3.
-    const int every = is_wide ? 3 * ((axis_.last - axis_.first) / 3 / kPowers + 1) : 1;
+    const int ticks = axis_.last - axis_.first;
+    // A power of ten is every third tick. 30 decades have too many: every third power is drawn.
+    const int powers = ticks / 3 / kPowers + 1;
+    const int every = ticks > kTicks ? 3 * powers : 1;
     for (int index = axis_.first; index <= axis_.last; ++index) {
       if (index % every != 0) continue;
       const Tick tick = tick_at(index);

@@ -114,8 +114,10 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
   std::vector<std::size_t> frontier;
   const Candidate* last = nullptr;
   for (const Candidate& next : candidates) {
-    const bool is_equal = last != nullptr && next.x == last->x && next.y == last->y;
-    if (last != nullptr && next.y <= last->y && !is_equal) continue;
+    if (last != nullptr) {
+      const bool is_equal = next.x == last->x && next.y == last->y;
+      if (next.y <= last->y && !is_equal) continue;
+    }
     frontier.push_back(next.row);
     last = &next;
   }

@@ -73,13 +73,18 @@ constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a
 
 PageCell tokens_cell(const RunResult& run) { return run.training->tokens_per_s_per_gpu; }
 
-std::vector<ResultColumn> tune_results() {
+// Returns the columns of both tables.
+std::vector<ResultColumn> speed_columns() {
   return {{{kIteration, "s", Better::Less},
            [](const RunResult& run) -> PageCell { return run.iteration_s; }},
           {{kTokens, "1/s", Better::More}, tokens_cell},
           {{"MFU", "share", Better::More},
-           [](const RunResult& run) -> PageCell { return run.training->mfu; }},
-          {{"bubble", "share", Better::Less},
+           [](const RunResult& run) -> PageCell { return run.training->mfu; }}};
+}
+
+// Returns the further columns of plans.
+std::vector<ResultColumn> plan_columns() {
+  return {{{"bubble", "share", Better::Less},
            [](const RunResult& run) -> PageCell { return run.bubble_fraction; }},
           {{"exposed", "share", Better::Less},
            [](const RunResult& run) -> PageCell { return exposed_fraction(run); }},
@@ -108,56 +113,41 @@ std::size_t column_index(const PageTable& table, std::string_view name) {
   return static_cast<std::size_t>(column - table.columns.begin());
 }
 
+// Returns why the plan is on no frontier; nothing: it fits.
+PageCell out_cell(const Finalist& finalist) {
+  if (!finalist.result.ok()) return finalist.result.error().text();
+  return finalist.result->training->fits ? PageCell() : PageCell("does not fit into memory");
+}
+
 PageTable tune_table(const Tuned& tuned) {
   const std::vector<Finalist>& all = tuned.finalists;
-  const auto fits = [&](std::size_t row) {
-    return all[row].result.ok() && all[row].result->training->fits;
+  const auto result_cells = [&](const std::function<PageCell(const RunResult&)>& cell_of) {
+    return cells_of<Finalist>(
+        all, [&](const Finalist& f) { return f.result.ok() ? cell_of(*f.result) : PageCell(); });
   };
   PageTable table{.title = "Plans"};
   add_column(&table, {"plan"}, cells_of<Finalist>(all, [](const Finalist& f) { return f.label; }));
   add_plan_columns(all, &table);
-  for (const ResultColumn& shown : tune_results())
-    add_column(&table, shown.column, cells_of<Finalist>(all, [&](const Finalist& f) {
-      return f.result.ok() ? shown.cell_of(*f.result) : PageCell();
-    }));
-  add_if_any({"calibrated"},
-             cells_of<Finalist>(all,
-                                [](const Finalist& f) {
-                                  return f.result.ok() ? calibrated_cell(*f.result) : PageCell();
-                                }),
-             &table);
-  add_if_any({"out"},
-             cells_of<Finalist>(all,
-                                [](const Finalist& f) {
-                                  if (!f.result.ok()) return PageCell(f.result.error().text());
-                                  return f.result->training->fits
-                                             ? PageCell()
-                                             : PageCell("does not fit into memory");
-                                }),
-             &table);
+  for (const auto& columns : {speed_columns(), plan_columns()}) {
+    for (const auto& [column, cell_of] : columns) add_column(&table, column, result_cells(cell_of));
+  }
+  add_if_any({"calibrated"}, result_cells(calibrated_cell), &table);
+  add_if_any({"out"}, cells_of<Finalist>(all, out_cell), &table);
   table.x = column_index(table, kMemory);
   table.y = column_index(table, kIteration);
-  for (std::size_t row = 0; row < all.size(); ++row) {
-    if (!fits(row)) table.unfit.push_back(row);
-    if (!all[row].result.ok() || table.limit) continue;  // one limit: the GPUs are the same
-    const Training& training = *all[row].result->training;
-    table.limit = {table.x, training.memory.capacity - training.memory.outside,
-                   "capacity less CUDA and NCCL"};
+  const auto played = std::ranges::find_if(all, [](const Finalist& f) { return f.result.ok(); });
+  if (played != all.end()) {  // all plans are for the same GPUs
+    const MemoryBytes& memory = played->result->training->memory;
+    table.limit = {table.x, memory.capacity - memory.outside, "capacity less CUDA and NCCL"};
   }
-  table.frontier = frontier_of(table);
   for (std::size_t row = 0; row < all.size(); ++row) {
-    if (all[row].label == "1" && fits(row)) table.marks.push_back({row, "fastest"});
+    const bool fits = out_cell(all[row]) == PageCell();
+    if (!fits) table.unfit.push_back(row);
+    if (fits && all[row].label == "1") table.marks.push_back({row, "fastest"});
     if (all[row].label == "own") table.marks.push_back({row, "the scenario's own"});
   }
+  table.frontier = frontier_of(table);
   return table;
-}
-
-std::vector<ResultColumn> size_results() {
-  return {{{kIteration, "s", Better::Less},
-           [](const RunResult& run) -> PageCell { return run.iteration_s; }},
-          {{kTokens, "1/s", Better::More}, tokens_cell},
-          {{"MFU", "share", Better::More},
-           [](const RunResult& run) -> PageCell { return run.training->mfu; }}};
 }
 
 // A column of a job's time and cost.
@@ -193,12 +183,13 @@ PageTable size_table(const SizeResult& result) {
   add_column(&table, {"candidate"}, cells([](const SizedJob& job) { return job.offer; }));
   add_column(&table, {"GPUs", "", Better::Less},
              cells([](const SizedJob& job) { return static_cast<double>(job.gpus); }));
-  for (const ResultColumn& shown : size_results())
+  for (const ResultColumn& shown : speed_columns())
     add_column(&table, shown.column, cells([&](const SizedJob& job) {
       return job.result ? shown.cell_of(*job.result) : PageCell();
     }));
   const std::string late = late_word(result.asked.front().certainty);
   for (const EconomicsColumn& shown : size_economics(late)) {
+    // A figure is 0 for jobs without a plan, and where the file states no price or power.
     const auto is_known = [&](const SizedJob& job) { return shown.value_of(job.economics) > 0; };
     if (std::ranges::none_of(all, is_known)) continue;
     add_column(&table, shown.column, cells([&](const SizedJob& job) {

@@ -32,37 +32,41 @@ const SizeInputs& asked_of(const SizeResult& result, const Machine& machine) {
   return result.asked[result.sized[machine.jobs.front()].of];
 }
 
-// The price of machines in the picture: the purchase price if all are bought; the rent a month if
-// that is limited; else the total.
+// The price of machines that the picture shows.
 struct ShownPrice {
-  const char* priced = "in total";
-  double (*price_of)(const Machine&) = [](const Machine& machine) { return machine.total; };
-  Json limit = nullptr;  // of that price; null: none is stated
+  const char* priced;
+  double (*price_of)(const Machine&);
+  Json limit;  // of that price; null: none is stated
 };
 
 Json limit_json(double most, const char* as) {
   return most > 0 ? Json({{"most", most}, {"as", as}}) : Json();
 }
 
+// Says whether the machine's total is the cost of one training, which is what size.budget limits:
+// its GPUs are rented for one job that is done once.
+bool is_one_training(const SizeResult& result, const Machine& machine) {
+  const SizeInputs& inputs = asked_of(result, machine);
+  const bool is_rented_for_its_time = !inputs.price.bought() && inputs.years == 0;
+  const bool is_done_once = machine.jobs.size() == 1 && inputs.weight == 1;
+  return is_rented_for_its_time && is_done_once;
+}
+
+// Returns the purchase price if all machines are bought; the rent a month if that is limited and
+// none is bought; else the total.
 ShownPrice shown_price(const SizeResult& result) {
-  const auto all = [&](auto holds) { return std::ranges::all_of(result.machines, holds); };
   const SizeInputs& asked = result.asked.front();
   const auto is_bought = [&](const Machine& m) { return asked_of(result, m).price.bought(); };
-  if (all(is_bought))
+  if (std::ranges::all_of(result.machines, is_bought))
     return {"to buy", [](const Machine& machine) { return machine.costs.purchase; },
             limit_json(asked.purchase_budget, "purchase budget")};
   if (asked.rent_per_month > 0 && std::ranges::none_of(result.machines, is_bought))
     return {"a month", [](const Machine& machine) { return machine.costs.monthly; },
             limit_json(asked.rent_per_month, "rent limit")};
-  // size.budget limits the cost of one training, which the total is if a machine has one rented job
-  // that is done once.
-  const bool is_of_training = all([&](const Machine& m) {
-    const SizeInputs& inputs = asked_of(result, m);
-    return m.jobs.size() == 1 && inputs.weight == 1 && inputs.years == 0 && !inputs.price.bought();
-  });
-  ShownPrice total;
-  if (is_of_training) total.limit = limit_json(asked.budget, "budget");
-  return total;
+  const bool is_of_training = std::ranges::all_of(
+      result.machines, [&](const Machine& machine) { return is_one_training(result, machine); });
+  return {"in total", [](const Machine& machine) { return machine.total; },
+          is_of_training ? limit_json(asked.budget, "budget") : Json()};
 }
 
 Json jobs_json(const SizeResult& result) {

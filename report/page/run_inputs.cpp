@@ -64,7 +64,8 @@ Result<nlohmann::ordered_json> run_inputs(const Scenario& scenario) {
     if (setting.where == "--set") sets[key] = setting;
   }
   CarriedFiles files;
-  for (const NamedFile& file : files_named({scenario.path, settings, {}}, {})) {
+  const ScenarioFile this_run{.path = scenario.path, .base = settings};
+  for (const NamedFile& file : files_named(this_run, /*sets=*/{})) {
     const bool routing = file.name == "model.routing";
     for (const std::string& path : routing ? routing_files(file.path) : std::vector{file.path})
       RETURN_IF_ERROR(files.add(path));
