@@ -50,6 +50,13 @@ Result<Engine> engine_of(const CallParameters& call, Engine usual) {
   return Error{fmt::format("engine: found '{}', expected ideal or simgrid", call.engine)};
 }
 
+// Returns the engine that the caller chose, or simgrid. Error: it is not on this machine.
+Result<Engine> available_engine(const CallParameters& call) {
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
+  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  return engine;
+}
+
 Result<ScenarioFile> file_of(const CallParameters& call) {
   if (call.text) return parse_scenario(*call.text, call.path, /*is_file=*/false);
   return read_scenario_file(call.path);
@@ -69,8 +76,23 @@ Result<Scenario> scenario_of(const CallParameters& call) {
   return only_run(scenarios, call.path, kOnly);
 }
 
+// Returns the only run, with order and layout chosen where they were open.
+Result<Scenario> resolved_scenario_of(const CallParameters& call) {
+  ASSIGN_OR_RETURN(const Scenario given, scenario_of(call));
+  return resolved(given);
+}
+
 OnRuns on_runs_of(const OnDone& on_done, int total) {
   return [&on_done, total](int done) { on_done(done, total); };
+}
+
+// Refuses parameters that choose among a scenario's settings and runs. `what`: "a Program".
+Status check_no_choices(const CallParameters& call, const char* what) {
+  if (call.sets.empty() && call.only.empty()) return Done{};
+  return Error::at(call.path,
+                   fmt::format("found {} with set or only, expected neither: they choose "
+                               "what a scenario says",
+                               what));
 }
 
 // Refuses parameters that have no meaning for a Program.
@@ -80,11 +102,7 @@ Status check_program(const CallParameters& call) {
     return Error::at(call.path,
                      "found a Program with engine='simgrid', expected 'ideal': a Program has no "
                      "cluster");
-  if (!call.sets.empty() || !call.only.empty())
-    return Error::at(call.path,
-                     "found a Program with set or only, expected neither: they choose what a "
-                     "scenario says");
-  return Done{};
+  return check_no_choices(call, "a Program");
 }
 
 // Simulates a Program or a scenario's run. `unfolded`: every rank is simulated, instead of one for
@@ -98,36 +116,15 @@ Result<RunResult> played(const CallParameters& call, bool unfolded, const Output
                               on_runs_of(on_done, 1));
   }
   ASSIGN_OR_RETURN(Scenario scenario, scenario_of(call));
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
-  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(const Engine engine, available_engine(call));
   scenario.fold = !unfolded;
   auto results = simulate_all({scenario}, engine, jobs_of(call), files, 0, on_runs_of(on_done, 1));
   add_memory_fixes({scenario}, jobs_of(call), &results);
   return results.front();
 }
 
-// Reads the order from rows or a file, or takes the scenario's if no name is given, or makes the
-// named one.
-Result<Order> order_of(const OrderRequest& request, const OrderCosts& costs) {
-  if (request.rows) {
-    auto order = order_in_rows(*request.rows);
-    if (!order.ok()) return Error::at("--order", order.error().message);
-    return order;
-  }
-  if (!request.file.empty()) return read_order_file(request.file);
-  if (is_csv(request.call)) {
-    if (!request.call.sets.empty() || !request.call.only.empty())
-      return Error::at(request.call.path,
-                       "found an order with set or only, expected neither: they choose what a "
-                       "scenario says");
-    return read_order_file(request.call.path);
-  }
-  if (request.name.empty()) {
-    ASSIGN_OR_RETURN(const Scenario given, scenario_of(request.call));
-    ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
-    ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
-    return job.order;
-  }
+// Makes the order that the request names.
+Result<Order> named_order(const OrderRequest& request, const OrderCosts& costs) {
   OrderSpec spec{.name = request.name,
                  .pp = request.pp,
                  .microbatches = request.microbatches,
@@ -136,8 +133,8 @@ Result<Order> order_of(const OrderRequest& request, const OrderCosts& costs) {
                  .memory_limit = request.memory_limit,
                  .expert_overlap = request.expert_overlap};
   const OrderTraits& traits = traits_of(spec);
-  // A name without `make` is unknown, which make_order() will say.
-  if (request.group > 0 && traits.make != nullptr && !traits.groups)
+  const bool is_known = traits.make != nullptr;  // make_order() refuses an unknown name
+  if (request.group > 0 && is_known && !traits.groups)
     return Error{fmt::format(
         "group: found {} with order {}, expected {}: no other one goes in groups", request.group,
         request.name, order_list([](const OrderTraits& order) { return order.groups; }))};
@@ -145,17 +142,37 @@ Result<Order> order_of(const OrderRequest& request, const OrderCosts& costs) {
   return make_order(spec);
 }
 
+Result<Order> scenarios_order(const CallParameters& call) {
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved_scenario_of(call));
+  ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
+  return job.order;
+}
+
+Result<Order> order_of(const OrderRequest& request, const OrderCosts& costs) {
+  if (request.rows) {
+    auto order = order_in_rows(*request.rows);
+    if (!order.ok()) return Error::at("--order", order.error().message);
+    return order;
+  }
+  if (!request.file.empty()) return read_order_file(request.file);
+  if (is_csv(request.call)) {
+    RETURN_IF_ERROR(check_no_choices(request.call, "an order"));
+    return read_order_file(request.call.path);
+  }
+  return request.name.empty() ? scenarios_order(request.call) : named_order(request, costs);
+}
+
 // Does the work in a process of its own, which Ctrl-C ends.
 Result<std::string> in_own_process(const std::function<Result<std::string>()>& work,
                                    Interrupt* interrupt) {
-  return fork_map(
-             1, 1, [&](int) { return work(); }, [](int) {}, [interrupt] { interrupt->check(); })
+  const auto on_wait = [interrupt] { interrupt->check(); };
+  return fork_map(/*count=*/1, /*jobs=*/1, [&](int) { return work(); }, [](int) {}, on_wait)
       .front();
 }
 
 // Refuses parameters that have no effect on files of this kind.
 Status check_compared(const CallParameters& call, const std::string& measured, ComparedKind kind,
-                      const std::string& passes, int worst) {
+                      const std::string& passes, std::optional<int> worst) {
   struct Parameter {
     const char* name;
     bool given, has_effect;
@@ -167,34 +184,39 @@ Status check_compared(const CallParameters& call, const std::string& measured, C
            {"only", !call.only.empty(), of_scenario, "a scenario and a profile"},
            {"engine", !call.engine.empty(), of_scenario, "a scenario and a profile"},
            {"only_passes", !passes.empty(), !traces, "a profile"},
-           {"worst", worst >= 0, traces, "two traces"}}) {
+           {"worst", worst.has_value(), traces, "two traces"}}) {
     if (given && !has_effect)
       return Error::at(measured, fmt::format("found {}, expected it with {} only", name, needs));
   }
   return Done{};
 }
 
-Result<std::string> compared(const CallParameters& call, const std::string& measured,
-                             const std::string& passes, int worst) {
-  ComparedKind kind = compared_kind(call.path, measured);
-  if (call.text && kind == ComparedKind::TwoTraces)
+// Returns what is compared. A scenario that is no file has nothing in its path that tells its kind.
+Result<ComparedKind> kind_of(const CallParameters& call, const std::string& measured) {
+  const ComparedKind kind = compared_kind(call.path, measured);
+  if (!call.text) return kind;
+  if (kind == ComparedKind::TwoTraces)
     return Error::at(measured, "found no profile, expected one beside a scenario");
-  if (call.text) kind = ComparedKind::Scenario;
+  return ComparedKind::Scenario;
+}
+
+Result<std::string> compared(const CallParameters& call, const std::string& measured,
+                             const std::string& passes, std::optional<int> worst) {
+  ASSIGN_OR_RETURN(const ComparedKind kind, kind_of(call, measured));
   RETURN_IF_ERROR(check_compared(call, measured, kind, passes, worst));
   if (kind == ComparedKind::TwoTraces) {
     ASSIGN_OR_RETURN(const TraceTable ours, read_trace_csv(call.path));
     ASSIGN_OR_RETURN(const TraceTable theirs, read_trace_csv(measured));
     ASSIGN_OR_RETURN(
         const Comparison comparison,
-        worst < 0 ? compare(ours, theirs) : compare(ours, theirs, static_cast<std::size_t>(worst)));
+        worst ? compare(ours, theirs, static_cast<std::size_t>(*worst)) : compare(ours, theirs));
     return json_line(to_json(comparison));
   }
   ProfiledFiles files{.simulated = call.path, .measured = measured, .passes = passes};
   std::optional<Scenario> scenario;
   if (kind == ComparedKind::Scenario) {
     ASSIGN_OR_RETURN(files.engine, engine_of(call, Engine::SimGrid));
-    ASSIGN_OR_RETURN(const Scenario given, scenario_of(call));
-    ASSIGN_OR_RETURN(scenario, resolved(given));
+    ASSIGN_OR_RETURN(scenario, resolved_scenario_of(call));
     files.scenario = &*scenario;
   }
   ASSIGN_OR_RETURN(Profile profile, read_profile({measured}));
@@ -203,7 +225,8 @@ Result<std::string> compared(const CallParameters& call, const std::string& meas
 }
 
 Result<std::string> validated(const CallParameters& call, const MeasureOptions& options) {
-  if (!call.text && (is_csv(call) || (!call.path.ends_with(".toml") && is_log_file(call.path))))
+  const bool is_log = !call.text && !call.path.ends_with(".toml") && is_log_file(call.path);
+  if (is_csv(call) || is_log)
     return Error::at(call.path,
                      "found runs that others measured, expected a suite (TOML): the command for "
                      "them is tandem validate");
@@ -230,11 +253,19 @@ Result<std::string> played_for_real(const CallParameters& call, const RealOption
     ASSIGN_OR_RETURN(const auto real, run_for_real(program, options, call.path));
     return json_line(to_json(*real));
   }
-  ASSIGN_OR_RETURN(const Scenario given, scenario_of(call));
-  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved_scenario_of(call));
   ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
   ASSIGN_OR_RETURN(const auto real, run_for_real(scenario, job, options));
   return json_line(to_json(*real));
+}
+
+Result<std::string> explained(const CallParameters& call,
+                              const std::vector<std::string>& measured) {
+  if (is_csv(call))
+    return Error::at(call.path, "found a Program, expected the scenario of the measured job");
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved_scenario_of(call));
+  ASSIGN_OR_RETURN(const ExplainedFiles found, explain_files(scenario, measured, Engine::Ideal));
+  return json_line(to_json(found.explanation));
 }
 
 }  // namespace
@@ -270,27 +301,14 @@ Result<std::string> live_page(const CallParameters& call, const OnDone& on_done)
   return html_page(page_files, to_text(page));
 }
 
-namespace {
-
-Result<std::string> explained(const CallParameters& call,
-                              const std::vector<std::string>& measured) {
-  if (is_csv(call))
-    return Error::at(call.path, "found a Program, expected the scenario of the measured job");
-  ASSIGN_OR_RETURN(const Scenario given, scenario_of(call));
-  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
-  ASSIGN_OR_RETURN(const ExplainedFiles found, explain_files(scenario, measured, Engine::Ideal));
-  return json_line(to_json(found.explanation));
-}
-
-}  // namespace
-
 Result<std::string> explain_run(const CallParameters& call,
                                 const std::vector<std::string>& measured, Interrupt* interrupt) {
   return in_own_process([&] { return explained(call, measured); }, interrupt);
 }
 
 Result<std::string> compare_measured(const CallParameters& call, const std::string& measured,
-                                     const std::string& passes, int worst, Interrupt* interrupt) {
+                                     const std::string& passes, std::optional<int> worst,
+                                     Interrupt* interrupt) {
   return in_own_process([&] { return compared(call, measured, passes, worst); }, interrupt);
 }
 
@@ -314,8 +332,7 @@ Result<PlayedRun> run_real(const CallParameters& call, RealOptions options, Inte
 
 Result<PlayedRun> play_all(const CallParameters& call, bool unfolded, const OnDone& on_done) {
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, scenarios_of(call));
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
-  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(const Engine engine, available_engine(call));
   for (Scenario& scenario : scenarios) scenario.fold = !unfolded;
   auto results = simulate_all(scenarios, engine, jobs_of(call), {}, 0,
                               on_runs_of(on_done, static_cast<int>(scenarios.size())));
@@ -341,8 +358,7 @@ Result<Swept> sweep_into(const CallParameters& call, const std::string& output,
   }
   ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, call.only));
   RETURN_IF_ERROR(check_some_run(file, runs));
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
-  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(const Engine engine, available_engine(call));
   ASSIGN_OR_RETURN(const Results results, Results::of(file, std::move(runs), engine));
   Swept swept;
   int total = 0;
@@ -377,8 +393,7 @@ Result<std::string> tune_plan(const CallParameters& call, const std::vector<std:
     space = space.run_by(*options.framework);
   }
   ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(call));
-  ASSIGN_OR_RETURN(options.engine, engine_of(call, Engine::SimGrid));
-  if (options.engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(options.engine, available_engine(call));
   if (!std::isinf(seconds)) options.seconds = seconds;
   options.stop = [interrupt] { return interrupt->pending(); };
   options.on_runs = [interrupt](int) { interrupt->check(); };
@@ -396,8 +411,7 @@ Result<std::string> size_purchase(const CallParameters& call, const std::vector<
   RETURN_IF_ERROR(Space::among(among));
   ASSIGN_OR_RETURN(const ScenarioFile file, file_of(call));
   ASSIGN_OR_RETURN(const std::vector<SizeCase> cases, load_size_cases(file, sets, call.only));
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
-  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(const Engine engine, available_engine(call));
   ASSIGN_OR_RETURN(const SizeResult result,
                    size(cases, among,
                         {.jobs = jobs_of(call),

@@ -52,9 +52,10 @@ Result<std::string> explain_run(const CallParameters& call,
                                 const std::vector<std::string>& measured, Interrupt* interrupt);
 
 // Compares a scenario's only run, or a file, with profiles; or two traces. `worst`: how many ops of
-// two traces are listed; -1: not given. `passes`: as the command's --only-passes.
+// two traces are listed, if given. `passes`: as the command's --only-passes.
 Result<std::string> compare_measured(const CallParameters& call, const std::string& measured,
-                                     const std::string& passes, int worst, Interrupt* interrupt);
+                                     const std::string& passes, std::optional<int> worst,
+                                     Interrupt* interrupt);
 
 // Simulates and measures a suite's runs on the backend host. If Ctrl-C ends the process, temporary
 // files stay: the caller removes options.folder.

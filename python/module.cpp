@@ -28,7 +28,8 @@ struct PythonPlace {
 
 PythonPlace place_of(const std::string& source, const CallParameters& call) {
   if (source.starts_with("--")) return {.parameter = source.substr(2)};
-  if (call.text && (source == call.path || source.starts_with(call.path + ':'))) return {};
+  const bool is_scenario = source == call.path || source.starts_with(call.path + ':');
+  if (call.text && is_scenario) return {};  // it is in no file
   const std::size_t colon = source.rfind(':');
   const auto line = parse_integer(colon == std::string::npos ? "" : source.substr(colon + 1));
   if (!line.ok()) return {.file = source};
@@ -129,7 +130,7 @@ std::string explain_measured(const CallParameters& call, const std::vector<std::
 }
 
 std::string compare_run(const CallParameters& call, const std::string& measured,
-                        const std::string& passes, int worst) {
+                        const std::string& passes, std::optional<int> worst) {
   Interrupt interrupt;
   return without_lock(call, &interrupt,
                       [&] { return compare_measured(call, measured, passes, worst, &interrupt); });

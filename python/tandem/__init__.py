@@ -178,7 +178,7 @@ def compare(simulated, measured, set=None, *, only="", engine=None, only_passes=
     profile ("6F3,1B1"). worst: so many ops of two traces that differ most; default 10.
     """
     call = call_parameters(simulated, set, only, engine, None)
-    most = -1 if worst is None else within("worst", worst, 0, 2**31 - 1)
+    most = None if worst is None else within("worst", worst, 0, 2**31 - 1)
     numbers = parsed(_tandem.compare_run(call, os.fspath(measured), only_passes, most))
     return ProfileComparison(numbers) if "rows" in numbers else Comparison(numbers)
 
