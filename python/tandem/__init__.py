@@ -264,21 +264,22 @@ def schedule(
     may hold.
     """
     name, file, rows = order_words(order)
+    has_scenario = scenario is not None
     has_order = bool(name or file) or rows is not None
-    if has_order == (scenario is not None):
+    if has_order == has_scenario:
         raise InputError("found a scenario and an order, or neither; expected one of them")
-    if scenario is None and (set or only):
+    if (set or only) and not has_scenario:
         raise InputError("found set or only with an order, expected a scenario: they choose in one")
     sizes = {"pp": pp != 1, "microbatches": microbatches != 1, "vpp": vpp, "group": group}
     sizes |= {"memory_limit": memory_limit, "expert_overlap": expert_overlap}
     given = [key for key, value in sizes.items() if value]
     if given and not name:
-        what = "a scenario" if scenario is not None else "a file" if file else "rows"
+        what = "a scenario" if has_scenario else "a file" if file else "rows"
         raise InputError(f"found {given[0]} with {what}, expected order with a name")
     return Order(
         _tandem.order_drawn(
             _tandem.OrderRequest(
-                call_parameters("" if scenario is None else scenario, set, only, None, None),
+                call_parameters(scenario if has_scenario else "", set, only, None, None),
                 name,
                 file,
                 rows,

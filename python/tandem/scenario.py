@@ -18,6 +18,17 @@ def _is_unicode(text):
     return True
 
 
+def _python_value(value):
+    """Turns numpy's arrays and numbers and pandas' columns into Python's lists and numbers."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _found(value):
+    """Writes what was found in place of a text: a number or text itself, else its type."""
+    is_short = isinstance(value, (str, numbers.Number))
+    return repr(value) if is_short else type(value).__name__
+
+
 def whole(name, value):
     """Returns the value as an int; raises InputError unless it is a whole number from 1 on."""
     if not isinstance(value, numbers.Integral) or not 1 <= value < 2**31:
@@ -49,8 +60,7 @@ def _check_level(key, level):
 def _value(key, value, level=0):
     """Writes a value as TOML does, in one line."""
     _check_level(key, level)
-    if hasattr(value, "tolist"):  # numpy's arrays and numbers, pandas' columns
-        value = value.tolist()
+    value = _python_value(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, numbers.Integral):
@@ -128,9 +138,8 @@ def _cell(row, place, cell, rank):
     if cell is None:
         return ""
     if not isinstance(cell, str) or not _is_unicode(cell):
-        found = repr(cell) if isinstance(cell, (str, numbers.Number)) else type(cell).__name__
         raise InputError(
-            f"order: row {row}, cell {place}: found {found}, expected a text such as '0F0'"
+            f"order: row {row}, cell {place}: found {_found(cell)}, expected a text such as '0F0'"
         )
     word = cell.strip()
     return f"{rank}{word}" if re.fullmatch(r"[FBIW]\d+", word) else word
@@ -144,9 +153,9 @@ def order_words(order):
     if isinstance(order, os.PathLike):
         return "", os.fspath(order), None
     if order is None or isinstance(order, str):
-        return ("", order, None) if "." in (order or "") else (order or "", "", None)
-    if hasattr(order, "tolist"):
-        order = order.tolist()
+        text = order or ""
+        return ("", text, None) if "." in text else (text, "", None)
+    order = _python_value(order)
     if not isinstance(order, (list, tuple)):
         raise InputError(
             f"order: found {type(order).__name__}, expected a name, a file or a list of rows, "
@@ -155,16 +164,16 @@ def order_words(order):
     rows = []
     rank = 0
     for number, row in enumerate(order, 1):
-        if hasattr(row, "tolist"):
-            row = row.tolist()
+        row = _python_value(row)
         if not isinstance(row, (list, tuple)):
-            found = repr(row) if isinstance(row, (str, numbers.Number)) else type(row).__name__
             raise InputError(
-                f"order: row {number}: found {found}, expected a list of cells, ['0F0', '0B0']"
+                f"order: row {number}: found {_found(row)}, expected a list of cells, "
+                "['0F0', '0B0']"
             )
-        cells = [_cell(number, place, cell, rank) for place, cell in enumerate(row, 1)]
-        rank += not (cells and cells[0].startswith("#"))
-        rows.append(cells)
+        rows.append([_cell(number, place, cell, rank) for place, cell in enumerate(row, 1)])
+        is_comment = bool(rows[-1]) and rows[-1][0].startswith("#")  # "# chains: 2": no rank's
+        if not is_comment:
+            rank += 1
     return "", "", rows
 
 
@@ -176,8 +185,7 @@ def among_words(among):
             f"among: found {type(among).__name__}, expected a dict, {{key: [value, ...]}}"
         )
     for key, values in (among or {}).items():
-        if hasattr(values, "tolist"):
-            values = values.tolist()
+        values = _python_value(values)
         if isinstance(values, (str, bool, numbers.Number)):
             values = [values]
         if isinstance(values, Mapping) or not isinstance(values, Iterable):
