@@ -7,56 +7,40 @@ namespace {
 
 std::string seconds(double value) { return fmt::format("{:.4g}", value); }
 
-template <class Value>  // a function of a CaseRow and its Prediction
-Column<CaseRow> predicted(const char* title, Value value, Place place) {
-  return {title,
-          [value](const CaseRow& row) {
-            return row.prediction ? std::string(value(row, *row.prediction)) : "-";
-          },
-          place};
-}
-
-template <class Value>  // a function of an Accuracy
-Column<Accuracy> judged(const char* title, Value value, Place place) {
-  return {title, [value](const Accuracy& row) { return row.n > 0 ? std::string(value(row)) : "-"; },
-          place};
-}
-
 }  // namespace
 
 std::vector<Column<CaseRow>> case_columns() {
   using Row = const CaseRow&;
-  using P = const Prediction&;
-  return {{"id", [](Row row) { return row.run.id; }, Place::Name},
-          {"family", [](Row row) { return row.run.family; }, Place::Name},
-          {"measured s", [](Row row) { return seconds(row.run.measured_s); }, Place::First},
-          predicted(
-              "predicted s", [](Row, P p) { return seconds(p.predicted_s); }, Place::First),
-          predicted(
-              "error %", [](Row row, P) { return signed_percent(row.error()); }, Place::First),
-          predicted(
-              "compute s", [](Row, P p) { return seconds(p.compute_s); }, Place::Second),
-          predicted(
-              "bubble s", [](Row, P p) { return seconds(p.bubble_s); }, Place::Beside),
-          predicted(
-              "exposed s", [](Row, P p) { return seconds(p.exposed_s); }, Place::Beside)};
+  std::vector<Column<CaseRow>> columns = {
+      {"id", [](Row row) { return row.run.id; }, Place::Name},
+      {"family", [](Row row) { return row.run.family; }, Place::Name},
+      {"measured s", [](Row row) { return seconds(row.run.measured_s); }, Place::First}};
+  const auto is_predicted = [](Row row) { return row.prediction.has_value(); };
+  add_where(
+      is_predicted, "-",
+      {{"predicted s", [](Row row) { return seconds(row.prediction->predicted_s); }, Place::First},
+       {"error %", [](Row row) { return signed_percent(row.error()); }, Place::First},
+       {"compute s", [](Row row) { return seconds(row.prediction->compute_s); }, Place::Second},
+       {"bubble s", [](Row row) { return seconds(row.prediction->bubble_s); }, Place::Beside},
+       {"exposed s", [](Row row) { return seconds(row.prediction->exposed_s); }, Place::Beside}},
+      &columns);
+  return columns;
 }
 
 std::vector<Column<Accuracy>> family_columns() {
   using Row = const Accuracy&;
-  return {{"family", [](Row row) { return row.family; }, Place::Name},
-          {"rows", [](Row row) { return std::to_string(row.n); }, Place::First},
-          {"not predicted", [](Row row) { return std::to_string(row.without); }, Place::Second},
-          judged(
-              "mean absolute %", [](Row row) { return percent(row.mape); }, Place::First),
-          judged(
-              "median %", [](Row row) { return percent(row.median); }, Place::First),
-          judged(
-              "bias %", [](Row row) { return signed_percent(row.bias); }, Place::First),
-          judged(
-              "worst %", [](Row row) { return signed_percent(row.worst); }, Place::First),
-          judged(
-              "worst row", [](Row row) { return row.worst_id; }, Place::Second)};
+  std::vector<Column<Accuracy>> columns = {
+      {"family", [](Row row) { return row.family; }, Place::Name},
+      {"rows", [](Row row) { return std::to_string(row.n); }, Place::First},
+      {"not predicted", [](Row row) { return std::to_string(row.without); }, Place::Second}};
+  add_where([](Row row) { return row.n > 0; }, "-",
+            {{"mean absolute %", [](Row row) { return percent(row.mape); }, Place::First},
+             {"median %", [](Row row) { return percent(row.median); }, Place::First},
+             {"bias %", [](Row row) { return signed_percent(row.bias); }, Place::First},
+             {"worst %", [](Row row) { return signed_percent(row.worst); }, Place::First},
+             {"worst row", [](Row row) { return row.worst_id; }, Place::Second}},
+            &columns);
+  return columns;
 }
 
 std::vector<Accuracy> families_and_all(const std::vector<CaseRow>& rows) {

@@ -108,49 +108,34 @@ std::string job_rows(const SizeResult& result, int width) {
       {"candidate", [](Row r) { return r.job.offer; }, Place::Name},
       {"GPUs that work", [](Row r) { return fmt::format("{}", r.job.gpus); }, Place::Name,
        Align::Right}};
-  const auto add = [&](const std::string& title, std::function<std::string(Row)> text,
-                       Place place) {
-    columns.push_back(
-        {title, [text](Row r) { return r.job.result ? text(r) : std::string(); }, place});
+  const auto has_result = [](Row r) { return r.job.result.has_value(); };
+  const auto number = [](double (*value_of)(const Economics&), int digits) {
+    return [=](Row r) { return fmt::format("{:.{}f}", value_of(r.job.economics), digits); };
   };
-  const auto add_number = [&](const std::string& title, double (*value_of)(const Economics&),
-                              int digits, Place place) {
-    add(
-        title, [=](Row r) { return fmt::format("{:.{}f}", value_of(r.job.economics), digits); },
-        place);
+  const auto money = [](double (*value_of)(const Economics&)) {
+    return [=](Row r) { return money_text(value_of(r.job.economics), r.currency()); };
   };
-  add(
-      "batch", [](Row r) { return fmt::format("{}", r.job.batch()); }, Place::Second);
-  add(
-      "iteration s", [](Row r) { return iteration_text(*r.job.result); }, Place::Second);
-  add(
-      "tokens/s/GPU", [](Row r) { return tokens_rate(*r.job.result->training); }, Place::First);
-  add(
-      "MFU %", [](Row r) { return fmt::format("{:.0f}", 100 * r.job.result->training->mfu); },
-      Place::Second);
-  add_number(
-      "ideal days", [](const Economics& e) { return e.ideal_days; }, 1, Place::Second);
-  add_number(
-      "goodput", [](const Economics& e) { return e.goodput; }, 3, Place::Second);
-  add_number(
-      "days p50", [](const Economics& e) { return e.days_p50(); }, 1, Place::First);
-  add_number(
-      late, [](const Economics& e) { return e.days_late(); }, 1, Place::Beside);
-  add(
-      "cost " + late, [](Row r) { return money_text(r.job.economics.cost, r.currency()); },
-      Place::First);
-  add(
-      "a M tokens",
-      [](Row r) { return money_text(r.job.economics.cost_per_T / 1e6, r.currency()); },
-      Place::First);
+  using Costs = const Economics&;
+  add_where(
+      has_result, "",
+      {{"batch", [](Row r) { return fmt::format("{}", r.job.batch()); }},
+       {"iteration s", [](Row r) { return iteration_text(*r.job.result); }},
+       {"tokens/s/GPU", [](Row r) { return tokens_rate(*r.job.result->training); }, Place::First},
+       {"MFU %", [](Row r) { return fmt::format("{:.0f}", 100 * r.job.result->training->mfu); }},
+       {"ideal days", number([](Costs e) { return e.ideal_days; }, 1)},
+       {"goodput", number([](Costs e) { return e.goodput; }, 3)},
+       {"days p50", number([](Costs e) { return e.days_p50(); }, 1), Place::First},
+       {late, number([](Costs e) { return e.days_late(); }, 1), Place::Beside},
+       {"cost " + late, money([](Costs e) { return e.cost; }), Place::First},
+       {"a M tokens", money([](Costs e) { return e.cost_per_T / 1e6; }), Place::First}},
+      &columns);
   if (has_power(result))
-    add_number(
-        "MWh", [](const Economics& e) { return e.energy_MWh; }, 0, Place::First);
+    add_where(has_result, "",
+              {{"MWh", number([](Costs e) { return e.energy_MWh; }, 0), Place::First}}, &columns);
   if (std::ranges::any_of(result.sized, [](const SizedJob& j) { return j.economics.CO2_t > 0; }))
-    add_number(
-        "t CO2", [](const Economics& e) { return e.CO2_t; }, 0, Place::Second);
-  add(
-      "least Gbit/s", [](Row r) { return least_Gbitps(*r.job.result); }, Place::Second);
+    add_where(has_result, "", {{"t CO2", number([](Costs e) { return e.CO2_t; }, 0)}}, &columns);
+  add_where(has_result, "", {{"least Gbit/s", [](Row r) { return least_Gbitps(*r.job.result); }}},
+            &columns);
   columns.push_back(
       {"", [](Row r) { return r.job.result ? "" : r.job.reason; }, Place::Second, Align::Left});
   return text_table(columns, rows, width);

@@ -48,15 +48,6 @@ RunColumn size_column(const char* title, int ParallelSizes::*size, Place place =
       place};
 }
 
-template <class Value>  // a function of a Training
-RunColumn training_column(const char* title, Value value, Place place = Place::First) {
-  return {title,
-          [value](const RunResult& run) {
-            return run.training ? std::string(value(*run.training)) : "-";
-          },
-          place};
-}
-
 RunColumn exposed_column(GroupKind group_kind) {
   return {fmt::format("{} %", group_kind_name(group_kind)), [group_kind](const RunResult& run) {
             return percent(run.exposed_s[static_cast<std::size_t>(group_kind)] / run.iteration_s);
@@ -130,17 +121,20 @@ std::vector<RunColumn> run_columns(const std::vector<RunResult>& results, bool t
                                             : "";
                     },
                     Place::Beside});
-  list.push_back(training_column("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
-  list.push_back(training_column("MFU %", [](auto& t) { return percent(t.mfu); }));
-  list.push_back(training_column(
-      "model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }, Place::Second));
-  list.push_back(training_column(
-      "hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }, Place::Second));
-  list.push_back(training_column(
-      "% peak", [](auto& t) { return percent(t.hfu); }, Place::Second));
+  using Run = const RunResult&;
+  const auto trains = [](Run run) { return run.training.has_value(); };
+  add_where(trains, "-",
+            {{"tokens/s/GPU", [](Run run) { return tokens_rate(*run.training); }, Place::First},
+             {"MFU %", [](Run run) { return percent(run.training->mfu); }, Place::First},
+             {"model TF/s", [=](Run run) { return rate(run.training->model_tflops_per_gpu); }},
+             {"hw TF/s", [=](Run run) { return rate(run.training->hardware_tflops_per_gpu); }},
+             {"% peak", [](Run run) { return percent(run.training->hfu); }}},
+            &list);
   add_shares(results, &list);
-  list.push_back(training_column("GiB", [=](auto& t) { return rate(t.memory.total / GiB); }));
-  list.push_back(training_column("fits", [](auto& t) { return verdict_cell(t); }));
+  add_where(trains, "-",
+            {{"GiB", [=](Run run) { return rate(run.training->memory.total / GiB); }, Place::First},
+             {"fits", [](Run run) { return verdict_cell(*run.training); }, Place::First}},
+            &list);
   if (traffic) {
     list.push_back(
         {"GB sent", [=](const RunResult& run) { return rate(sum(run.sent_bytes) / GB); }});
@@ -325,27 +319,22 @@ std::string run_table(const std::vector<RunResult>& results, bool traffic, int w
 }
 
 std::string savings_table(const std::vector<RunResult>& results, int width) {
-  const auto saves = [](const RunResult& run) { return run.saving.has_value(); };
+  using Run = const RunResult&;
+  const auto saves = [](Run run) { return run.saving.has_value(); };
   const auto first = std::ranges::find_if(results, saves);
   if (first == results.end()) return "";
   std::vector<RunColumn> list = name_columns(*first);
-  const auto add = [&list](const char* title, auto cell, Place place) {
-    list.push_back(
-        {title, [cell](const RunResult& run) { return std::string(cell(*run.saving)); }, place});
-  };
-  add(
-      "against", [](const Saving& s) { return s.baseline; }, Place::Name);
-  add(
-      "saved s", [](const Saving& s) { return fmt::format("{:.3f}", s.seconds); }, Place::First);
-  add(
-      "% of iteration", [](const Saving& s) { return percent(s.of_iteration); }, Place::First);
-  add(
-      "communication", [](const Saving& s) { return s.kind; }, Place::Second);
-  add(
-      "takes s", [](const Saving& s) { return fmt::format("{:.3f}", s.communication_s); },
-      Place::Beside);
-  add(
-      "saved % of it", [](const Saving& s) { return percent(s.of_communication); }, Place::Beside);
+  const auto seconds = [](double value) { return fmt::format("{:.3f}", value); };
+  add_where(
+      saves, "",
+      {{"against", [](Run run) { return run.saving->baseline; }, Place::Name},
+       {"saved s", [=](Run run) { return seconds(run.saving->seconds); }, Place::First},
+       {"% of iteration", [](Run run) { return percent(run.saving->of_iteration); }, Place::First},
+       {"communication", [](Run run) { return run.saving->kind; }, Place::Second},
+       {"takes s", [=](Run run) { return seconds(run.saving->communication_s); }, Place::Beside},
+       {"saved % of it", [](Run run) { return percent(run.saving->of_communication); },
+        Place::Beside}},
+      &list);
   return text_table(list, rows_where(results, saves), width);
 }
 

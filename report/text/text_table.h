@@ -64,6 +64,18 @@ std::vector<Row> rows_where(const std::vector<Row>& rows, Holds holds) {
   return kept;
 }
 
+// Adds columns with the cell `none` in rows for which has(row) does not hold.
+template <class Row, class Has>
+void add_where(Has has, const std::string& none, const std::vector<Column<Row>>& more,
+               std::vector<Column<Row>>* columns) {
+  for (Column<Row> column : more) {
+    column.cell = [cell = column.cell, has, none](const Row& row) {
+      return has(row) ? cell(row) : none;
+    };
+    columns->push_back(std::move(column));
+  }
+}
+
 template <class Row>
 std::vector<Heading> headings_of(const std::vector<Column<Row>>& columns) {
   std::vector<Heading> headings;

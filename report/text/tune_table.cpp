@@ -20,48 +20,33 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-template <class Value>  // a function of a RunResult and its Training
-Column<Finalist> simulated(const char* title, Value value, Place place = Place::First) {
-  return {title,
-          [value](const Finalist& f) {
-            return f.result.ok() ? std::string(value(*f.result, *f.result->training)) : "";
-          },
-          place};
-}
-
 std::string plans_table(const Tuned& tuned, int width) {
-  using Run = const RunResult&;
-  using Train = const Training&;
+  using Row = const Finalist&;
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
-  const std::vector<Column<Finalist>> columns = {
-      {"", [](const Finalist& f) { return f.label; }, Place::Name},
-      {"plan", [](const Finalist& f) { return plan_text(f.candidate, f.refinement); },
-       Place::Second, Align::Left},
-      {"iteration s",
-       [](const Finalist& f) { return f.result.ok() ? iteration_text(*f.result) : "error"; },
-       Place::First},
-      simulated("tokens/s/GPU", [](Run, Train t) { return tokens_rate(t); }),
-      simulated(
-          "model TF/s", [=](Run, Train t) { return tenths(t.model_tflops_per_gpu); },
-          Place::Second),
-      simulated("MFU %", [=](Run, Train t) { return tenths(100 * t.mfu); }),
-      simulated(
-          "bubble %", [=](Run run, Train) { return tenths(100 * run.bubble_fraction); },
-          Place::Second),
-      simulated(
-          "exposed %",
-          [=](Run run, Train) {
-            const double exposed = std::accumulate(run.exposed_s.begin(), run.exposed_s.end(), 0.0);
-            return tenths(100 * exposed / run.iteration_s);
-          },
-          Place::Beside),
-      simulated("GiB", [=](Run, Train t) { return tenths(t.memory.total / GiB); }),
-      simulated("fits", [](Run, Train t) { return verdict_cell(t); }),
-      {"stage level s",
-       [](const Finalist& f) {
-         return f.stage_level_ns ? seconds_text(to_seconds(*f.stage_level_ns)) : "";
-       },
+  const auto exposed_fraction = [](const RunResult& run) {
+    return std::accumulate(run.exposed_s.begin(), run.exposed_s.end(), 0.0) / run.iteration_s;
+  };
+  std::vector<Column<Finalist>> columns = {
+      {"", [](Row f) { return f.label; }, Place::Name},
+      {"plan", [](Row f) { return plan_text(f.candidate, f.refinement); }, Place::Second,
+       Align::Left},
+      {"iteration s", [](Row f) { return f.result.ok() ? iteration_text(*f.result) : "error"; },
        Place::First}};
+  add_where(
+      [](Row f) { return f.result.ok(); }, "",
+      {{"tokens/s/GPU", [](Row f) { return tokens_rate(*f.result->training); }, Place::First},
+       {"model TF/s", [=](Row f) { return tenths(f.result->training->model_tflops_per_gpu); }},
+       {"MFU %", [=](Row f) { return tenths(100 * f.result->training->mfu); }, Place::First},
+       {"bubble %", [=](Row f) { return tenths(100 * f.result->bubble_fraction); }},
+       {"exposed %", [=](Row f) { return tenths(100 * exposed_fraction(*f.result)); },
+        Place::Beside},
+       {"GiB", [=](Row f) { return tenths(f.result->training->memory.total / GiB); }, Place::First},
+       {"fits", [](Row f) { return verdict_cell(*f.result->training); }, Place::First}},
+      &columns);
+  add_where([](Row f) { return f.stage_level_ns.has_value(); }, "",
+            {{"stage level s", [](Row f) { return seconds_text(to_seconds(*f.stage_level_ns)); },
+              Place::First}},
+            &columns);
   return text_table(columns, tuned.finalists, width);
 }
 
