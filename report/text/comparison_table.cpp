@@ -15,15 +15,6 @@ constexpr std::size_t kMostRanks = 16;  // in the table; JSON has all
 
 std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 
-// Writes a difference, never as "-0.000".
-std::string ms_difference(double seconds) {
-  return std::abs(seconds) < 0.5e-6 ? "0.000" : fmt::format("{:+.3f}", 1e3 * seconds);
-}
-
-std::optional<double> error(double simulated, double measured) {
-  return measured > 0 ? std::optional(simulated / measured - 1) : std::nullopt;
-}
-
 // A part of the iteration, for example the bubble. Measured or simulated, the parts add up to the
 // iteration.
 struct TimePart {
@@ -53,7 +44,7 @@ std::string parts_table(const Comparison& comparison, int width) {
   const auto add = [&rows](const TimePart& part) {
     rows.push_back({part.name + " ms", ms(part.simulated_s), ms(part.measured_s),
                     ms_difference(-part.longer_s()),
-                    signed_percent(error(part.simulated_s, part.measured_s))});
+                    signed_percent(relative_error(part.simulated_s, part.measured_s))});
   };
   add({"iteration", simulated.iteration_s, measured.iteration_s});
   for (const TimePart& part : parts_of(comparison)) add(part);
@@ -78,7 +69,8 @@ std::string kinds_table(const Comparison& comparison, int width) {
   std::vector<Cells> rows;
   const auto add = [&rows](std::string_view kind, const OpsSummary& ops) {
     rows.push_back({std::string(kind), fmt::format("{}", ops.count), ms(ops.simulated_s),
-                    ms(ops.measured_s), signed_percent(error(ops.simulated_s, ops.measured_s)),
+                    ms(ops.measured_s),
+                    signed_percent(relative_error(ops.simulated_s, ops.measured_s)),
                     percent(ops.median_error), percent(ops.worst_error)});
   };
   for (const auto& [kind, ops] : comparison.kinds) add(op_kind_name(kind), ops);

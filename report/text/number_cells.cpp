@@ -18,6 +18,16 @@ std::string signed_percent(const std::optional<double>& share) {
   return share ? signed_percent(*share) : "-";
 }
 
+std::optional<double> relative_error(const std::optional<double>& simulated,
+                                     const std::optional<double>& measured) {
+  if (!simulated || !measured || *measured <= 0) return std::nullopt;
+  return *simulated / *measured - 1;
+}
+
+std::string ms_difference(double seconds) {
+  return std::abs(seconds) < 0.5e-6 ? "0.000" : fmt::format("{:+.3f}", 1e3 * seconds);
+}
+
 std::string seconds_text(double seconds) {
   const bool is_short = seconds != 0 && std::abs(seconds) < 0.01;
   return is_short ? fmt::format("{:.3g}", seconds) : fmt::format("{:.3f}", seconds);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "report/text/number_cells.h"
 
 namespace tandem {
@@ -11,13 +9,6 @@ namespace {
 
 std::string ms_or_none(const std::optional<double>& seconds) {
   return seconds ? fmt::format("{:.3f}", 1e3 * *seconds) : "-";
-}
-
-// Returns the relative error. Nothing: a side has no value.
-std::optional<double> relative_error(const std::optional<double>& simulated,
-                                     const std::optional<double>& measured) {
-  if (!simulated || !measured || *measured <= 0) return std::nullopt;
-  return *simulated / *measured - 1;
 }
 
 std::string compared_values(const ProfileComparison& comparison, int width) {
@@ -31,10 +22,9 @@ std::string compared_values(const ProfileComparison& comparison, int width) {
                       signed_percent(difference)});
     } else {
       const double difference = value.simulated.value_or(0) - value.measured.value_or(0);
-      rows.push_back(
-          {value.name + " ms", ms_or_none(value.simulated), ms_or_none(value.measured),
-           std::abs(difference) < 0.5e-6 ? "0.000" : fmt::format("{:+.3f}", 1e3 * difference),
-           signed_percent(relative_error(value.simulated, value.measured))});
+      rows.push_back({value.name + " ms", ms_or_none(value.simulated), ms_or_none(value.measured),
+                      ms_difference(difference),
+                      signed_percent(relative_error(value.simulated, value.measured))});
     }
   }
   return laid_out({{"a step, mean of ranks", Place::Name},

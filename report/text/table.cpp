@@ -54,8 +54,6 @@ RunColumn exposed_column(GroupKind group_kind) {
           }};
 }
 
-bool is_comparable(const RunResult& run) { return run.published_tflops_per_gpu && run.training; }
-
 bool any_run(const std::vector<RunResult>& results,
              const std::function<bool(const RunResult&)>& holds) {
   return std::ranges::any_of(results, holds);
@@ -91,19 +89,16 @@ void add_shares(const std::vector<RunResult>& results, std::vector<RunColumn>* l
 }
 
 void add_published(std::vector<RunColumn>* list) {
-  list->push_back({"published", [](const RunResult& run) {
-                     return is_comparable(run)
-                                ? fmt::format("{:.0f}", *run.published_tflops_per_gpu)
-                                : "";
-                   }});
-  list->push_back({"diff %",
-                   [](const RunResult& run) {
-                     if (!is_comparable(run)) return std::string();
-                     const double ratio =
-                         run.training->hardware_tflops_per_gpu / *run.published_tflops_per_gpu;
-                     return fmt::format("{:+.1f}", 100 * (ratio - 1));
-                   },
-                   Place::Beside});
+  using Run = const RunResult&;
+  const auto ratio = [](Run run) {
+    return run.training->hardware_tflops_per_gpu / *run.published_tflops_per_gpu;
+  };
+  add_where(
+      [](Run run) { return run.published_tflops_per_gpu && run.training; }, "",
+      {{"published", [](Run run) { return fmt::format("{:.0f}", *run.published_tflops_per_gpu); }},
+       {"diff %", [=](Run run) { return fmt::format("{:+.1f}", 100 * (ratio(run) - 1)); },
+        Place::Beside}},
+      list);
 }
 
 std::vector<RunColumn> run_columns(const std::vector<RunResult>& results, bool traffic) {
@@ -112,15 +107,17 @@ std::vector<RunColumn> run_columns(const std::vector<RunResult>& results, bool t
   add_sizes(results, &list);
   list.push_back({"iteration s", [](const RunResult& run) { return seconds_text(run.iteration_s); },
                   Place::First});
-  if (any_run(results, [](const RunResult& run) { return run.interval_s.has_value(); }))
-    list.push_back({"90 % s",
-                    [](const RunResult& run) {
-                      return run.interval_s ? fmt::format("{:.3g}-{:.3g}{}", run.interval_s->first,
-                                                          run.interval_s->second,
-                                                          is_guess(run.calibrated) ? "*" : "")
-                                            : "";
-                    },
-                    Place::Beside});
+  const auto has_interval = [](const RunResult& run) { return run.interval_s.has_value(); };
+  if (any_run(results, has_interval))
+    add_where(has_interval, "",
+              {{"90 % s",
+                [](const RunResult& run) {
+                  const auto& [low, high] = *run.interval_s;
+                  return fmt::format("{:.3g}-{:.3g}{}", low, high,
+                                     is_guess(run.calibrated) ? "*" : "");
+                },
+                Place::Beside}},
+              &list);
   using Run = const RunResult&;
   const auto trains = [](Run run) { return run.training.has_value(); };
   add_where(trains, "-",

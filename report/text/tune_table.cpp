@@ -143,26 +143,28 @@ std::string refined_table(const Tuned& tuned, int width) {
       lines.push_back(
           {"+ " + refinement_text(refinement), &plan, result.ok() ? &*result : nullptr});
   }
-  const auto saved = [](const RefinedLine& line, double unit_s) {
-    if (line.result == nullptr || line.result == &line.plan->plain) return std::string();
+  using Row = const RefinedLine&;
+  const auto is_played = [](Row line) { return line.result != nullptr; };
+  const auto is_refined = [=](Row line) {
+    return is_played(line) && line.result != &line.plan->plain;
+  };
+  const auto saved = [](Row line, double unit_s) {
     return fmt::format("{:.3f}", line.plan->saved_s(*line.result) / unit_s);
   };
-  const std::vector<Column<RefinedLine>> columns = {
-      {"plan", [](const RefinedLine& l) { return l.name; }, Place::Name},
-      {"iteration s",
-       [](const RefinedLine& l) {
-         return l.result != nullptr ? iteration_text(*l.result) : "cannot";
-       }},
-      {"saves s", [=](const RefinedLine& l) { return saved(l, 1); }},
-      {"saves %", [=](const RefinedLine& l) { return saved(l, l.plan->plain.iteration_s / 100); }},
-      {"GiB",
-       [](const RefinedLine& l) {
-         return l.result != nullptr ? fmt::format("{:.1f}", l.result->training->memory.total / GiB)
-                                    : "";
-       }},
-      {"fits", [](const RefinedLine& l) {
-         return l.result == nullptr ? "" : verdict_cell(*l.result->training);
-       }}};
+  std::vector<Column<RefinedLine>> columns = {
+      {"plan", [](Row line) { return line.name; }, Place::Name}};
+  add_where(is_played, "cannot",
+            {{"iteration s", [](Row line) { return iteration_text(*line.result); }}}, &columns);
+  add_where(
+      is_refined, "",
+      {{"saves s", [=](Row line) { return saved(line, 1); }},
+       {"saves %", [=](Row line) { return saved(line, line.plan->plain.iteration_s / 100); }}},
+      &columns);
+  add_where(
+      is_played, "",
+      {{"GiB", [](Row l) { return fmt::format("{:.1f}", l.result->training->memory.total / GiB); }},
+       {"fits", [](Row line) { return verdict_cell(*line.result->training); }}},
+      &columns);
   std::string text = text_table(columns, lines, width);
   for (const Refined& plan : tuned.refined) {
     for (const auto& [refinement, result] : plan.with) {
