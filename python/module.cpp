@@ -85,14 +85,15 @@ class CallLock {
   std::unique_lock<std::timed_mutex> lock_;
 };
 
-// Runs work() without Python's lock. Returns its value, or raises its Error.
+// Runs work(&interrupt) without Python's lock. Returns its value, or raises its Error.
 template <class Work>
-auto without_lock(const CallParameters& call, Interrupt* interrupt, const Work& work) {
+auto without_lock(const CallParameters& call, const Work& work) {
+  Interrupt interrupt;
   auto result = [&] {
     const py::gil_scoped_release release;
-    const CallLock lock(interrupt);
-    auto value = work();
-    interrupt->check();
+    const CallLock lock(&interrupt);
+    auto value = work(&interrupt);
+    interrupt.check();
     return value;
   }();
   if (!result.ok()) raise(result.error(), call);
@@ -111,41 +112,39 @@ OnDone progress_function(const py::object& on_done, Interrupt* interrupt) {
 
 py::tuple simulate_one(const CallParameters& call, bool unfolded, bool trace,
                        const py::object& on_done) {
-  Interrupt interrupt;
-  PlayedRun one = without_lock(call, &interrupt, [&] {
-    return play_one(call, unfolded, trace, progress_function(on_done, &interrupt));
+  PlayedRun one = without_lock(call, [&](Interrupt* interrupt) {
+    return play_one(call, unfolded, trace, progress_function(on_done, interrupt));
   });
   return py::make_tuple(one.json, py::cast(std::move(one.trace)));
 }
 
 std::string page_of_run(const CallParameters& call, const py::object& on_done) {
-  Interrupt interrupt;
-  return without_lock(call, &interrupt,
-                      [&] { return live_page(call, progress_function(on_done, &interrupt)); });
+  return without_lock(call, [&](Interrupt* interrupt) {
+    return live_page(call, progress_function(on_done, interrupt));
+  });
 }
 
 std::string explain_measured(const CallParameters& call, const std::vector<std::string>& measured) {
-  Interrupt interrupt;
-  return without_lock(call, &interrupt, [&] { return explain_run(call, measured, &interrupt); });
+  return without_lock(call,
+                      [&](Interrupt* interrupt) { return explain_run(call, measured, interrupt); });
 }
 
 std::string compare_run(const CallParameters& call, const std::string& measured,
                         const std::string& passes, std::optional<int> worst) {
-  Interrupt interrupt;
-  return without_lock(call, &interrupt,
-                      [&] { return compare_measured(call, measured, passes, worst, &interrupt); });
+  return without_lock(call, [&](Interrupt* interrupt) {
+    return compare_measured(call, measured, passes, worst, interrupt);
+  });
 }
 
 std::string validate_runs(const CallParameters& call, int iterations, double timeout_s,
                           const std::string& folder) {
-  Interrupt interrupt;
   const MeasureOptions options{.iterations = iterations, .timeout_s = timeout_s, .folder = folder};
-  return without_lock(call, &interrupt, [&] { return validate_suite(call, options, &interrupt); });
+  return without_lock(
+      call, [&](Interrupt* interrupt) { return validate_suite(call, options, interrupt); });
 }
 
 py::tuple play_real(const CallParameters& call, bool gemm, double gemm_scale, int iterations,
                     int warmup, double timeout_s) {
-  Interrupt interrupt;
   RealOptions options;
   options.exec.compute = gemm ? Compute::Gemm : Compute::Timed;
   options.exec.gemm_scale = gemm_scale;
@@ -153,23 +152,22 @@ py::tuple play_real(const CallParameters& call, bool gemm, double gemm_scale, in
   options.exec.warmup = warmup;
   options.exec.timeout_ns = to_ns(timeout_s);
   PlayedRun one =
-      without_lock(call, &interrupt, [&] { return run_real(call, options, &interrupt); });
+      without_lock(call, [&](Interrupt* interrupt) { return run_real(call, options, interrupt); });
   return py::make_tuple(one.json, py::cast(std::move(one.trace)));
 }
 
 std::string simulate_many(const CallParameters& call, bool unfolded, const py::object& on_done) {
-  Interrupt interrupt;
-  return without_lock(
-             call, &interrupt,
-             [&] { return play_all(call, unfolded, progress_function(on_done, &interrupt)); })
+  return without_lock(call,
+                      [&](Interrupt* interrupt) {
+                        return play_all(call, unfolded, progress_function(on_done, interrupt));
+                      })
       .json;
 }
 
 py::dict sweep_runs(const CallParameters& call, const std::string& output, const std::string& list,
                     const py::object& on_done) {
-  Interrupt interrupt;
-  const Swept swept = without_lock(call, &interrupt, [&] {
-    return sweep_into(call, output, list, progress_function(on_done, &interrupt));
+  const Swept swept = without_lock(call, [&](Interrupt* interrupt) {
+    return sweep_into(call, output, list, progress_function(on_done, interrupt));
   });
   using namespace py::literals;
   return py::dict("path"_a = swept.path, "rows"_a = swept.rows, "failed"_a = swept.failed,
@@ -179,9 +177,8 @@ py::dict sweep_runs(const CallParameters& call, const std::string& output, const
 std::string tune_scenario(const CallParameters& call, const std::vector<std::string>& among,
                           const std::string& framework, int keep, double seconds,
                           const py::object& on_better) {
-  Interrupt interrupt;
-  return without_lock(call, &interrupt, [&] {
-    return tune_plan(call, among, framework, keep, seconds, &interrupt,
+  return without_lock(call, [&](Interrupt* interrupt) {
+    return tune_plan(call, among, framework, keep, seconds, interrupt,
                      [&](const std::string& line) {
                        if (on_better.is_none()) return;
                        const py::gil_scoped_acquire lock;
@@ -191,14 +188,13 @@ std::string tune_scenario(const CallParameters& call, const std::vector<std::str
 }
 
 std::string size_scenario(const CallParameters& call, const std::vector<std::string>& among) {
-  Interrupt interrupt;
-  return without_lock(call, &interrupt, [&] { return size_purchase(call, among, &interrupt); });
+  return without_lock(call,
+                      [&](Interrupt* interrupt) { return size_purchase(call, among, interrupt); });
 }
 
 py::dict order_drawn(const OrderRequest& request) {
-  Interrupt interrupt;
   const DrawnOrder order =
-      without_lock(request.call, &interrupt, [&] { return draw_order(request); });
+      without_lock(request.call, [&](Interrupt*) { return draw_order(request); });
   using namespace py::literals;
   return py::dict("name"_a = order.name, "grid"_a = order.grid, "actions"_a = order.actions,
                   "communication"_a = order.communication, "pp"_a = order.ranks,

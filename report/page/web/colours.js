@@ -20,7 +20,7 @@ const kKinds = [
   {name: "communication", colour: "--context"},
   {name: "compute", colour: "--forward"},
 ];
-const kComputeKinds = 5, kOtherCompute = kKinds.length - 1;
+const kComputeKinds = 5, kOptimizer = 4, kOtherCompute = kKinds.length - 1;
 
 const cssColour = (variable) =>
   getComputedStyle(document.documentElement).getPropertyValue(variable).trim();

@@ -58,12 +58,15 @@ function slowRanks({ranks_measured: ranks}) {
     .map(({rank, compute_ratio}) => [rank, compute_ratio]));
 }
 
+// Words for a cause's share of the gap, by the share that it stays below.
+const kCauseWords = [[0.5, "The largest cause"], [0.95, "Most of it"], [1.05, "All of it"],
+  [Infinity, "More than all of it"]];
+
 // Names the largest cause, and says how much of the gap it is.
 function firstCause([first], gap) {
   if (!first || first.alone_s <= 0) return "No cause adds half a percent of the iteration.";
-  const share = first.alone_s / gap;
-  const words = gap <= 0 || share < 0.5 ? "The largest cause"
-    : share < 0.95 ? "Most of it" : share < 1.05 ? "All of it" : "More than all of it";
+  const share = gap > 0 ? first.alone_s / gap : 0;
+  const [, words] = kCauseWords.find(([below]) => share < below);
   return `${words}: ${first.what} (${signed(first.alone_s, seconds)}).`;
 }
 

@@ -1,10 +1,12 @@
 // Writes numbers as people read them, each with its unit, and makes HTML elements.
 "use strict";
 
+const isMissing = (value) => value === null || value === undefined;
+
 // Writes a number with four digits or more: "12,345", "12.3". Only very large and very small ones
 // have an exponent.
 function number(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "-";
+  if (isMissing(value) || Number.isNaN(value)) return "-";
   const size = Math.abs(value);
   if (size >= 1e15 || (size > 0 && size < 1e-4)) return d3.format(".3~g")(value);
   if (size >= 1000) return d3.format(",.0f")(value);
@@ -13,7 +15,7 @@ function number(value) {
 
 // Writes four digits in the largest unit in which the value is at least 1: "12.34 ms".
 function scaled(value, units, format = d3.format(".4r")) {
-  if (value === null || value === undefined) return "-";
+  if (isMissing(value)) return "-";
   const size = Math.abs(value);
   const [step, unit] = units.find(([least]) => size >= least) || units[units.length - 1];
   return `${size === 0 ? 0 : format(value / step)} ${unit}`;
@@ -30,20 +32,22 @@ const bytes = (value) => scaled(value, kBytes);
 // Memory that a GPU has or holds is in GiB; messages and their rates are in GB, as links are.
 const memory = (value) => scaled(value, kMemory);
 const memoryTick = (value) => scaled(value, kMemory, d3.format(".4~r"));
-// Returns ticks of a scale that are round in the unit that they are shown in.
+
+// Returns ticks of a scale that are round in the unit that they are shown in: of bytes up to 80 GiB
+// they are round in GiB. In d3 only logarithmic scales have a `base`.
 function ticksOf(scale, count, unit) {
   const [low, high] = scale.domain();
-  const [step] = unit === "bytes" && kMemory.find(([least]) => high >= least) || [1];
-  const ticks = scale.base ? logTicks(low / step, high / step, count)
-    : d3.ticks(low / step, high / step, count);
+  const inUnits = unit === "bytes" ? kMemory.find(([least]) => high >= least) : null;
+  const step = inUnits ? inUnits[0] : 1;
+  const ticks = (scale.base ? logTicks : d3.ticks)(low / step, high / step, count);
   return ticks.map((value) => value * step);
 }
-const percent = (value) =>
-  value === null || value === undefined ? "-" : `${d3.format(".1f")(100 * value)} %`;
+
+const percent = (value) => isMissing(value) ? "-" : `${d3.format(".1f")(100 * value)} %`;
 
 // Writes a value by the unit of its column.
 function withUnit(value, unit) {
-  if (value === null || value === undefined) return "-";
+  if (isMissing(value)) return "-";
   if (typeof value === "string") return value;
   if (unit === "s") return seconds(value);
   if (unit === "bytes") return memory(value);

@@ -19,13 +19,16 @@ function scenarioText(settings, title) {
 const shellWord = (word) => /^[\w.,=/+:-]+$/.test(word) ? word
   : `'${word.replace(/'/g, "'\\''")}'`;
 
+const isEmpty = (changes) => Object.keys(changes).length === 0;
+
 // Says how a run differs from its beginning: time, tokens, bubble, memory.
 function differenceText(began, now) {
   const change = (value, base) => `${d3.format("+.1f")(100 * (value / base - 1))} %`;
+  const speed = now.tokens_per_s && began.tokens_per_s
+    ? `${change(now.tokens_per_s, began.tokens_per_s)} tokens/s`
+    : `${change(now.iteration_s, began.iteration_s)} of the iteration's time`;
   const words = [`${seconds(now.iteration_s)}, ${seconds(began.iteration_s)} at the beginning: ` +
-    (now.tokens_per_s && began.tokens_per_s
-      ? `${change(now.tokens_per_s, began.tokens_per_s)} tokens/s`
-      : `${change(now.iteration_s, began.iteration_s)} of the iteration's time`)];
+    speed];
   const points = 100 * (now.bubble_fraction - began.bubble_fraction);
   if (Math.abs(points) >= 0.05) words.push(`bubble ${d3.format("+.1f")(points)} points`);
   if (now.fits && began.fits === false) words.push("fits now");
@@ -39,6 +42,13 @@ function alsoText(asked, before, after) {
     after[key] !== undefined && JSON.stringify(before[key]) !== JSON.stringify(after[key]));
   return also.length === 0 ? ""
     : ` Also changed: ${changesText(Object.fromEntries(also.map((key) => [key, after[key]])))}.`;
+}
+
+// Says how many of all plans a search has tried. `gap`: how much faster one of the others may be.
+function triedText(gap, complete) {
+  if (isMissing(gap)) return "";
+  if (complete) return " All plans were looked through, with estimates of their times.";
+  return ` Not all plans were tried: by an estimate none is more than ${percent(gap)} faster.`;
 }
 
 class Live {
@@ -71,6 +81,7 @@ class Live {
     try {
       this.words = this.words || await this.engine.ask({do: "words"});
       if (!run.began || !run.began.values) {
+        // A run of the page lacks its values; one of the explorer has not been simulated yet.
         const answer = run.began
           ? await this.engine.ask({do: "values", run: this.inputs({})}) : await this.ask({}, false);
         run.began = {...answer, ...run.began};
@@ -88,9 +99,8 @@ class Live {
   // batch, and the GPUs rather than the replicas.
   inputs(changes) {
     const {inputs, began} = this.run;
-    const same = !began || Object.keys(changes).length === 0;
-    const fixed = same ? {} : {"parallel.dp": null,
-      "cluster.gpus": began.values["cluster.gpus"],
+    if (!began || isEmpty(changes)) return {...inputs, changes};
+    const fixed = {"parallel.dp": null, "cluster.gpus": began.values["cluster.gpus"],
       "parallel.global_batch": began.values["parallel.global_batch"]};
     return {...inputs, changes: {...fixed, ...changes}};
   }
@@ -120,8 +130,8 @@ class Live {
     return this.simulate(changes);
   }
 
-  // Simulates with these changes. Of those that are asked for meanwhile only the newest is
-  // simulated.
+  // Simulates with these changes. Those that are asked for meanwhile are in `wanted`: only the
+  // newest of them is simulated.
   async simulate(changes) {
     this.wanted = {run: this.run, changes};
     if (this.busy) return;
@@ -130,32 +140,36 @@ class Live {
     while (this.wanted) {
       const {run, changes: next} = this.wanted;
       this.wanted = null;
-      const before = this.changes;
-      this.changes = next;
-      this.say("Simulating.");
-      try {
-        const whole = Object.keys(next).length === 0 && hasTimeline(run.began);
-        const answer = whole ? run.began : await this.ask(next, false);
-        if (run !== this.run) continue;
-        this.accept(run, answer);
-        if (this.wanted) continue;
-        // The figures are shown; the pictures follow unless other changes are wanted by now.
-        const {detail} = whole ? run.began : await this.ask(next);
-        if (run !== this.run || this.wanted) continue;
-        run.detail = detail;
-        if (Object.keys(next).length === 0) run.began.detail = detail;
-        this.shown(run);
-      } catch (error) {
-        if (run !== this.run) continue;
-        this.changes = before;  // takes the refused value back
-        if (!this.wanted) this.refused(error);
-      }
+      await this.simulateOnce(run, next);
     }
     clearTimeout(waits);
     byId("live-stop").hidden = true;
     this.busy = false;
     await this.fix();
     if (!this.busy) await this.offer();
+  }
+
+  // Shows the figures with these changes, then the pictures unless other changes are wanted by now.
+  async simulateOnce(run, changes) {
+    const before = this.changes;
+    this.changes = changes;
+    this.say("Simulating.");
+    const isKnown = isEmpty(changes) && hasTimeline(run.began);
+    try {
+      const answer = isKnown ? run.began : await this.ask(changes, false);
+      if (run !== this.run) return;
+      this.accept(run, answer);
+      if (this.wanted) return;
+      const {detail} = isKnown ? run.began : await this.ask(changes);
+      if (run !== this.run || this.wanted) return;
+      run.detail = detail;
+      if (isEmpty(changes)) run.began.detail = detail;
+      this.shown(run);
+    } catch (error) {
+      if (run !== this.run) return;
+      this.changes = before;  // takes the refused value back
+      if (!this.wanted) this.refused(error);
+    }
   }
 
   // Shows the figures and values of an answer.
@@ -165,11 +179,12 @@ class Live {
     this.now = values;
     this.write();
     this.controls.show(values, run.began.values, this.words);
-    const changed = Object.keys(this.changes).length > 0;
-    byId("live-difference").classList.toggle("bad", changed && result.fits === false);
-    this.say(changed ? differenceText(run.began.result, result) + also
-      : (this.unknownRun ? `This page does not have the address's run ${this.unknownRun}. ` : "") +
-        "Change a value: the run is simulated again.");
+    const isChanged = !isEmpty(this.changes);
+    byId("live-difference").classList.toggle("bad", isChanged && result.fits === false);
+    const unknown = this.unknownRun
+      ? `This page does not have the address's run ${this.unknownRun}. ` : "";
+    this.say(isChanged ? differenceText(run.began.result, result) + also
+      : `${unknown}Change a value: the run is simulated again.`);
     // Tests wait for `answered` to grow, and for `offered` to reach it.
     this.answered = (this.answered || 0) + 1;
     this.counted(run);
@@ -216,37 +231,42 @@ class Live {
       const values = this.controls.offered(control, now);
       if (values.length === 0) continue;
       if (this.busy || this.wanted || this.changes !== changes) return;
-      const {settings} = run.inputs;
-      const tried = (value, more = {}) => this.inputs({...changes,
-        ...changesOf(control, value, now, settings), ...more}).changes;
-      // Answers each try with the reason why it is refused; null: it is possible.
-      const check = (tries) => this.engine.ask(
-        {do: "check", run: {...run.inputs, changes: {}}, tries}).catch(() => []);
-      const reasons = await check(values.map((value) => tried(value)));
-      const companions = companionsOf(control, now);
-      for (const [i, value] of values.entries()) {
-        if (!reasons[i]) continue;
-        const still = await check(companions.map((more) => tried(value, more)));
-        if (this.now !== now || this.wanted) return;
-        this.controls.refuse(control, value, reasons[i], companions[still.indexOf(null)]);
-      }
+      await this.offerValues(control, values, {run, changes, now});
+      if (this.now !== now || this.wanted) return;
     }
     this.offered = this.answered;
+  }
+
+  // Marks those of a list's values that the engine refuses, with the first companions that make
+  // them possible.
+  async offerValues(control, values, {run, changes, now}) {
+    const tried = (value, more = {}) => this.inputs({...changes,
+      ...changesOf(control, value, now, run.inputs.settings), ...more}).changes;
+    // Answers each try with the reason why it is refused; null: it is possible.
+    const check = (tries) => this.engine.ask(
+      {do: "check", run: {...run.inputs, changes: {}}, tries}).catch(() => []);
+    const reasons = await check(values.map((value) => tried(value)));
+    const companions = companionsOf(control, now);
+    for (const [i, value] of values.entries()) {
+      if (!reasons[i]) continue;
+      const still = await check(companions.map((more) => tried(value, more)));
+      if (this.now !== now || this.wanted) return;
+      this.controls.refuse(control, value, reasons[i], companions[still.indexOf(null)]);
+    }
   }
 
   say(text) {
     byId("live-difference").textContent = text;
     byId("live-failure").textContent = "";
     byId("live-undo").disabled = this.past.length === 0;
-    byId("live-reset").disabled = Object.keys(this.changes).length === 0;
+    byId("live-reset").disabled = isEmpty(this.changes);
   }
 
   // Writes the changes into the URL's fragment: run=NAME&parallel.tp=4.
   write() {
     const words = new URLSearchParams({run: this.run.name});
     for (const [key, value] of Object.entries(this.changes)) words.set(key, JSON.stringify(value));
-    const same = Object.keys(this.changes).length === 0;
-    this.address = same ? "" : `#${words}`;
+    this.address = isEmpty(this.changes) ? "" : `#${words}`;
     // In a notebook's frame a page has no address.
     if (location.protocol !== "about:")
       history.replaceState(null, "", this.address || location.href.split("#")[0]);
@@ -274,7 +294,7 @@ class Live {
       if (value === null) delete settings[key]; else settings[key] = value;
     }
     const {files} = this.run.inputs;
-    const beside = Object.keys(files).length === 0 ? "" :
+    const beside = isEmpty(files) ? "" :
       ` Beside it: ${Object.keys(files).join(", ")}.`;
     return scenarioText(settings, `${this.run.name}, from a report page of Tandem.${beside}`);
   }
@@ -351,17 +371,15 @@ class Live {
     const guess = result && result.calibrated === false ? "a guess, " : "";
     const range = !result || result.iteration_low_s === null ? ""
       : ` (${guess}${interval(result)})`;
-    const within = gap === undefined || gap === null ? ""
-      : complete ? " All plans were looked through, with estimates of their times."
-        : ` Not all plans were tried: by an estimate none is more than ${percent(gap)} faster.`;
-    const said = found_s < now && plan.length > 0
+    const isBetter = found_s < now && plan.length > 0;
+    const said = isBetter
       ? `${result ? "" : "About "}${seconds(found_s)}${range} instead of ${seconds(now)} now: ` +
         `${changesText(Object.fromEntries(plan))}.`
       : "No better plan was found.";
     const keeping = kept.length === 0 ? ""
       : ` Kept: ${changesText(Object.fromEntries(kept.map((key) => [key, this.now[key]])))}.`;
-    byId("live-found").replaceChildren(`${said}${keeping}${within} `);
-    if (found_s >= now || plan.length === 0) return;
+    byId("live-found").replaceChildren(`${said}${keeping}${triedText(gap, complete)} `);
+    if (!isBetter) return;
     // The number of replicas is left to follow from that of GPUs.
     const {"parallel.dp": _, ...taken} = found;
     byId("live-found").append(make("button", {type: "button",

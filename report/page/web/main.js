@@ -32,6 +32,16 @@ function startHelp() {
   });
 }
 
+// Says how many ranks the timeline has, and for how many they stand.
+function playedText({ranks}) {
+  const all = d3.sum(ranks, (rank) => rank.stands_for);
+  if (all > ranks.length)
+    return `Of ${number(all)} ranks ${number(ranks.length)} ` +
+      `${ranks.length > 1 ? "were" : "was"} played: ` +
+      "each stands for others that do the same at the same time.";
+  return ranks.length === 1 ? "One rank." : `${number(ranks.length)} ranks, each played.`;
+}
+
 // Shows the timeline of one run, or of all that are compared.
 function showTimeline(runs) {
   byId("timeline-section").hidden = false;
@@ -41,15 +51,9 @@ function showTimeline(runs) {
   const model = timelineModel(runs.map((run) =>
     ({label: several ? shortened(run.name, 14) : "", timeline: run.detail.timeline})), align,
   report.data.explanation ? slowRanks(report.data.explanation) : undefined);
-  const {ranks} = runs[0].detail.timeline;
-  const all = d3.sum(ranks, (rank) => rank.stands_for);
-  byId("timeline-note").textContent = all > ranks.length
-    ? `Of ${number(all)} ranks ${number(ranks.length)} ` +
-      `${ranks.length > 1 ? "were" : "was"} played: ` +
-      "each stands for others that do the same at the same time."
-    : ranks.length === 1 ? "One rank." : `${number(ranks.length)} ranks, each played.`;
-  if (model.lanes.some(({stages}) => stages))
-    byId("timeline-note").textContent += " A lane 0>1 sends from stage 0 to stage 1.";
+  const hasStages = model.lanes.some(({stages}) => stages);
+  byId("timeline-note").textContent = playedText(runs[0].detail.timeline) +
+    (hasStages ? " A lane 0>1 sends from stage 0 to stage 1." : "");
   report.timeline.show(model);
 }
 

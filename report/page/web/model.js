@@ -54,15 +54,18 @@ class Lane {
     this.nameOf = raw.name_of === undefined ? null : column(raw.name_of);
     for (const name of kColumns) this[name] = column(raw[name]);
     this.colour = new Uint8Array(this.count);
-    for (let i = 0; i < this.count; ++i) {
-      const scope = this.scope(i);
-      this.colour[i] = scope >= 0 ? kComputeKinds + scope
-        : this.kind(i) < kComputeKinds ? this.kind(i) : kOtherCompute;
-    }
-    this.computes = this.count > 0 && this.scope(0) < 0;  // scope -1: compute
+    for (let i = 0; i < this.count; ++i) this.colour[i] = this.colourOf(i);
+    this.computes = this.count > 0 && this.scope(0) < 0;
     this.sums = this.sumsByKind();
     this.actions = this.computes ? this.findActions() : null;
     this.matches = null;  // prefix sum of the events that match the search; null: no search
+  }
+
+  // Returns event i's index in kKinds. Compute has the scope -1; in a profile its kind may be none
+  // of the known ones.
+  colourOf(i) {
+    if (this.scope(i) >= 0) return kComputeKinds + this.scope(i);
+    return this.kind(i) < kComputeKinds ? this.kind(i) : kOtherCompute;
   }
 
   // Draws all events so many nanoseconds later.
@@ -146,9 +149,9 @@ class Lane {
     return begin <= time && time < end ? [begin, end] : null;
   }
 
-  // Returns the facts of an idle stretch of this lane: the communication of its rank meanwhile.
-  // `lanes`: all lanes of the timeline.
-  factsOfGap([begin, end], lanes) {
+  // Returns the communication of the lane's rank in an idle stretch: its kinds, and how long some of
+  // it is in flight. `lanes`: all lanes of the timeline.
+  communicationIn([begin, end], lanes) {
     const beside = lanes.filter((lane) => lane !== this && lane.run === this.run &&
       lane.rank.number === this.rank.number);
     const kinds = new Set();
@@ -164,6 +167,12 @@ class Lane {
       ns += Math.max(0, to - Math.max(from, until));
       until = Math.max(until, to);
     }
+    return {kinds: [...kinds], ns};
+  }
+
+  // Returns the facts of an idle stretch of this lane.
+  factsOfGap([begin, end], lanes) {
+    const {kinds, ns} = this.communicationIn([begin, end], lanes);
     const rest = ns < end - begin ? ", the rest bubble" : "";
     return [
       ["Rank", this.rank.label],
@@ -171,7 +180,7 @@ class Lane {
       ["From", nanoseconds(begin - this.shifted)],
       ["To", nanoseconds(end - this.shifted)],
       ["Meanwhile", ns === 0 ? "no communication: bubble"
-        : `${[...kinds].join(", ")} for ${nanoseconds(ns)}${rest}`],
+        : `${kinds.join(", ")} for ${nanoseconds(ns)}${rest}`],
     ];
   }
 
@@ -264,11 +273,7 @@ function timelineModel(runs, microbatch = null, slow = new Map()) {
   });
   lanes.sort((a, b) => a.rank.number - b.rank.number || a.place - b.place);
   sortByBusy(lanes);
-  return {
-    lanes,
-    runs,
-    end: d3.max(runs, (run) => run.timeline.end_ns +
-      (lanes.find((lane) => lane.run === run) || {shifted: 0}).shifted) || 1,
-    events: d3.sum(runs, (run) => run.timeline.events),
-  };
+  const shiftOf = (run) => (lanes.find((lane) => lane.run === run) || {shifted: 0}).shifted;
+  const end = d3.max(runs, (run) => run.timeline.end_ns + shiftOf(run)) || 1;
+  return {lanes, runs, end, events: d3.sum(runs, (run) => run.timeline.events)};
 }

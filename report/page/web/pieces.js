@@ -42,38 +42,43 @@ function visitPieces(lane, t0, t1, width, hidden, visit) {
   const kinds = [...lane.sums].filter(([kind]) => !hidden.has(kind))
     .sort(([a], [b]) => d3.ascending(a, b));
   const matched = (first, end) => lane.matches === null || lane.matches[end] > lane.matches[first];
-  let open = null;  // the merged piece that the next column may prolong
+  const isWide = (i) => (lane.end[i] - lane.start[i]) * scale >= 1;
+  const widePiece = (i, begin) => ({begin, end: Math.min(width, (lane.end[i] - t0) * scale),
+    levels: [[lane.colour[i], 0, kLevels]], shade: kShades, matched: matched(i, i + 1), event: i});
+  // Returns the piece of the events from `first` to before `end`; null: none of them is shown.
+  const mergedPiece = (first, end, pixel) => {
+    const shares = kinds.map(([kind, sums]) => [kind, (sums[end] - sums[first]) * scale]);
+    const busy = d3.sum(shares, ([, share]) => share);
+    if (busy <= 0) return null;
+    const levels = levelsOf(shares, busy);
+    const shade = Math.max(1, Math.min(kShades, Math.ceil(busy * kShades)));
+    return {begin: pixel, end: pixel + 1, levels, shade, key: `${levels.join(";")};${shade}`,
+      matched: matched(first, end), event: -1};
+  };
+  let open = null;  // the merged piece that an equal one in the next column prolongs
   const close = () => { if (open) visit(open); open = null; };
+  const add = (piece) => {
+    const prolongs = open && open.end === piece.begin && open.key === piece.key &&
+      open.matched === piece.matched;
+    if (prolongs) { open.end = piece.end; return; }
+    close();
+    open = piece;
+  };
   let i = lane.after(t0);
   while (i < lane.count && lane.start[i] < t1) {
     const begin = Math.max(0, (lane.start[i] - t0) * scale);
-    if ((lane.end[i] - lane.start[i]) * scale >= 1) {
+    if (isWide(i)) {
       close();
-      if (!hidden.has(lane.colour[i]))
-        visit({begin, end: Math.min(width, (lane.end[i] - t0) * scale),
-          levels: [[lane.colour[i], 0, kLevels]], shade: kShades, matched: matched(i, i + 1),
-          event: i});
+      if (!hidden.has(lane.colour[i])) visit(widePiece(i, begin));
       ++i;
       continue;
     }
     // Takes all events that start in this column. If the last is wide, the next round draws it.
     const pixel = Math.floor(begin);
     let next = firstFrom(lane.start, t0 + (pixel + 1) / scale, i + 1, lane.count);
-    if (next > i + 1 && (lane.end[next - 1] - lane.start[next - 1]) * scale >= 1) --next;
-    const shares = kinds.map(([kind, sums]) => [kind, (sums[next] - sums[i]) * scale]);
-    const busy = d3.sum(shares, ([, share]) => share);
-    if (busy > 0) {
-      const levels = levelsOf(shares, busy);
-      const shade = Math.max(1, Math.min(kShades, Math.ceil(busy * kShades)));
-      const match = matched(i, next);
-      const key = `${levels.join(";")};${shade}`;
-      if (open && open.end === pixel && open.key === key && open.matched === match) {
-        open.end = pixel + 1;
-      } else {
-        close();
-        open = {begin: pixel, end: pixel + 1, levels, shade, key, matched: match, event: -1};
-      }
-    }
+    if (next > i + 1 && isWide(next - 1)) --next;
+    const piece = mergedPiece(i, next, pixel);
+    if (piece) add(piece);
     i = next;
   }
   close();

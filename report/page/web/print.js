@@ -16,7 +16,7 @@ function changedLines({changes, run, now}) {
   return Object.keys(changes).filter((key) => before[key] !== after[key]).map((key) => {
     const {name, unit} = controlOf(key) || {};
     const [was, is] = [before[key], after[key]].map((value) =>
-      value === undefined || value === null ? "not set" : controlWord(value));
+      isMissing(value) ? "not set" : controlWord(value));
     return `${name ? `${name}, ` : ""}${key}: ${was} → ${is}${unit ? ` ${unit}` : ""}`;
   });
 }

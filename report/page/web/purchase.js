@@ -40,20 +40,33 @@ function placeLabel(bar, wide, taken, area) {
     top >= area.top && bottom <= area.bottom;
   // Tries heights ever farther from the bar: at its ends where it is level with the bar, above and
   // below the bar where it does not touch it.
-  const boxes = [], far = [];
+  const near = [], far = [];
   for (const dy of d3.range(0, 120, 3).flatMap((step) => step > 0 ? [-step, step] : [0])) {
-    const y = bar.y + dy;
-    if (Math.abs(dy) <= 3) boxes.push(box(bar.right + gap, y), box(bar.left - gap - wide, y));
-    else if (Math.abs(dy) >= bar.high / 2 + high / 2 + 1)
+    const y = bar.y + dy, away = Math.abs(dy);
+    const isLevel = away <= 3, isClear = away >= bar.high / 2 + high / 2 + 1;
+    if (isLevel) near.push(box(bar.right + gap, y), box(bar.left - gap - wide, y));
+    else if (isClear)
       for (const left of [bar.left, bar.right - wide, (bar.left + bar.right - wide) / 2,
         bar.right + gap, bar.left - gap - wide])
-        boxes.push(box(left, y, Math.abs(dy) > 18));
+        near.push(box(left, y, away > 18));
     for (const dx of [20, 40, 70, 100]) far.push(box(bar.right + gap + dx, y, true));
   }
-  const free = [...boxes, ...far].filter(inside)
+  const free = [...near, ...far].filter(inside)
     .find((one) => !taken.some((other) => overlaps(one, other)));
+  // Where nothing is free the label stands above the bar, over whatever is there.
   const left = Math.max(area.left, Math.min(area.right - wide, bar.left));
   return free || box(left, bar.y - bar.high / 2 - high / 2, false);
+}
+
+const kMachineColumns = [
+  {name: "candidate", value: ({machine}) => machine.candidate, text: true},
+  {name: "GPUs", value: ({machine}) => machine.gpus, show: number}];
+const isBest = ({machine}) => machine.recommended;
+
+// Fills a table, or hides its part of the page if it has no rows.
+function fillTable(id, columns, rows, isChosen = () => false) {
+  byId(`${id}-part`).hidden = rows.length === 0;
+  new SortedTable(byId(id), columns, {isChosen}).show(rows);
 }
 
 class Purchase {
@@ -85,9 +98,9 @@ class Purchase {
 
   draw() {
     const {jobs, tornado} = this.data;
-    const width = paper.printing ? kPaperWidth : null;
-    document.body.classList.toggle("printing", width !== null);
-    const each = width === null || jobs.length === 1 ? width : kHalfPaper;
+    const width = paper.printing ? kPaperWidth : null;  // null: as wide as the window
+    document.body.classList.toggle("printing", paper.printing);
+    const each = paper.printing && jobs.length > 1 ? kHalfPaper : width;
     const pictures = byId("purchase-pictures");
     pictures.replaceChildren(...jobs.map(() => make("div", {class: "chart"})));
     jobs.forEach((job, i) => this.drawJob(pictures.children[i], job, i, each));
@@ -105,13 +118,13 @@ class Purchase {
         late: of.days_late + delivery_days}));
   }
 
-  drawJob(chart, job, index, width) {
+  drawJob(chart, job, index, paperWidth) {
     const {limit, priced, late, machines} = this.data;
     const bars = this.barsOf(index);
     const said = job.name ? `${job.name}: days` : "Days";
     chart.append(make("h3", {}, `${said}, and what it costs ${priced}`));
     const without = machines.filter((machine) => !bars.some((bar) => bar.machine === machine));
-    if (bars.length > 0) this.drawBars(chart, bars, job, width);
+    if (bars.length > 0) this.drawBars(chart, bars, job, paperWidth);
     const marks = [[({machine}) => machine.recommended, "framed: recommended"],
       [({machine}) => machine.out, "hollow: ruled out"],
       [({of}) => of.guess, "*: not calibrated, a guess"]]
@@ -125,10 +138,11 @@ class Purchase {
         without.map((machine) => `${machineName(machine)} (${machine.out})`).join("; "))));
   }
 
-  drawBars(chart, bars, {name, days}, asked) {
+  drawBars(chart, bars, {name, days}, paperWidth) {
     const {limit, priced, late, delivery_days} = this.data;
-    const width = asked || Math.max(300, chart.clientWidth);
-    const narrow = width < 560, height = !asked ? 430 : narrow ? 280 : 380;
+    const width = paperWidth || Math.max(300, chart.clientWidth);
+    const narrow = width < 560, paperHeight = narrow ? 280 : 380;
+    const height = paperWidth ? paperHeight : 430;
     const area = {left: narrow ? 46 : 64, right: width - 10, top: 34, bottom: height - 40};
     const most = kFarLate * Math.max(days || 0, d3.min(bars, (bar) => bar.late));
     const shownDays = bars.flatMap(({p50, late}) => [p50, late])
@@ -137,7 +151,7 @@ class Purchase {
       limit !== null && isNear(limit, bars) ? limit.most : []);
     const widened = ([low, high], share) => {
       const more = share * (high - low || high || 1);
-      return [low - more > 0 ? low - more : 0, high + more];
+      return [Math.max(0, low - more), high + more];
     };
     const x = d3.scaleLinear().domain(widened(d3.extent(shownDays), 0.1))
       .range([area.left, area.right]);
@@ -263,58 +277,64 @@ class Purchase {
   }
 
   fillTables() {
-    const {machines, jobs, tiers, assumptions} = this.data;
-    const several = jobs.length > 1;
-    const best = ({machine}) => machine.recommended;
-    const fill = (id, columns, rows, isChosen = () => false) => {
-      byId(`${id}-part`).hidden = rows.length === 0;
-      new SortedTable(byId(id), columns, {isChosen}).show(rows);
-    };
-    const named = [
-      {name: "candidate", value: ({machine}) => machine.candidate, text: true},
-      {name: "GPUs", value: ({machine}) => machine.gpus, show: number}];
+    const {machines, jobs} = this.data;
+    this.fillMachines(machines.map((machine) => ({machine})));
+    this.fillNetworks(machines.map((machine) => ({machine, bill: machine.network}))
+      .filter(({bill}) => bill === null || bill.tiers > 0));
+    const byJob = (value) => jobs.length > 1 ? [{name: "job", value, text: true}] : [];
+    this.fillPlans(byJob(({of}) => jobs[of.job].name), machines.flatMap((machine) =>
+      machine.jobs.filter((of) => of.plan).map((of) => ({machine, of}))));
+    fillTable("tiers", [...byJob((tier) => tier.job),
+      {name: "candidate", value: (tier) => tier.candidate, text: true},
+      {name: "against", value: (tier) => tier.best, text: true},
+      {name: "GPUs", value: (tier) => tier.gpus, show: number},
+      {name: "takes", unit: "times as long", value: (tier) => tier.times_as_long,
+        show: d3.format(".3f")}], this.data.tiers);
+    this.fillAssumed();
+  }
+
+  // Leaves out the columns of prices, power and reasons that no machine has a value for.
+  fillMachines(rows) {
     const money = (name, key) => ({name, value: (one) => one.machine[key] || null,
       draw: ({machine}) => exact(machine[key], this.money(machine[key]))});
-    const known = ({value}) => rows.some((row) => value(row) !== null);
-    const rows = machines.map((machine) => ({machine}));
-    fill("machines", [...named,
+    const isKnown = ({value}) => rows.some((row) => value(row) !== null);
+    fillTable("machines", [...kMachineColumns,
       {name: "nodes", value: ({machine}) => machine.nodes, draw: ({machine}) =>
         exact(machine.nodes, `${machine.nodes}+${machine.spare_nodes}`)},
       ...[money("a node", "node_price"), money("to buy", "purchase"), money("a month", "monthly"),
         money("total", "total"),
         {name: "MW peak", value: ({machine}) => machine.peak_MW || null, show: d3.format(".3r")}]
-        .filter(known),
+        .filter(isKnown),
       {name: `days ${this.data.late}`, value: ({machine}) => machine.days_late,
         show: d3.format(".1f")},
       ...[{name: "ruled out", value: ({machine}) => machine.out || null, text: true,
-        draw: ({machine}) => machine.out}].filter(known)], rows, best);
+        draw: ({machine}) => machine.out}].filter(isKnown)], rows, isBest);
+  }
+
+  fillNetworks(rows) {
     const counted = (name) => ({name, value: ({bill}) => bill && bill[name], show: number});
-    fill("networks", [...named,
+    fillTable("networks", [...kMachineColumns,
       {name: "switch", text: true, value: ({bill}) => bill ? bill.switch : "cannot be built"},
       ...["tiers", "switches", "cables", "optics"].map(counted),
       {name: "price", value: ({bill}) => bill && bill.price,
         draw: ({bill}) => !bill ? "-" : bill.price > 0 ? exact(bill.price, this.money(bill.price))
-          : "in the nodes'"}],
-    machines.map((machine) => ({machine, bill: machine.network}))
-      .filter(({bill}) => bill === null || bill.tiers > 0), best);
-    const times = (i) => ({name: i === 0 ? "x 2" : "x 4",
-      value: ({of}) => of.oversubscribed[i],
+          : "in the nodes'"}], rows, isBest);
+  }
+
+  fillPlans(jobColumns, rows) {
+    const times = (name, i) => ({name, value: ({of}) => of.oversubscribed[i],
       show: d3.format(".3f")});
-    const byJob = (value) => several ? [{name: "job", value, text: true}] : [];
-    fill("plans", [...byJob(({of}) => jobs[of.job].name), named[0],
+    fillTable("plans", [...jobColumns, kMachineColumns[0],
       {name: "GPUs that work", value: ({of}) => of.gpus, show: number},
       {name: "batch", value: ({of}) => of.batch, show: number},
       {name: "days p50", value: ({of}) => of.days_p50, show: d3.format(".1f")},
       {name: this.data.late, value: ({of}) => of.days_late, show: d3.format(".1f")},
-      {name: "plan", value: ({of}) => of.plan, text: true}, times(0), times(1)],
-    machines.flatMap((machine) => machine.jobs.filter((of) => of.plan)
-      .map((of) => ({machine, of}))), best);
-    fill("tiers", [...byJob((tier) => tier.job),
-      {name: "candidate", value: (tier) => tier.candidate, text: true},
-      {name: "against", value: (tier) => tier.best, text: true},
-      {name: "GPUs", value: (tier) => tier.gpus, show: number},
-      {name: "takes", unit: "times as long", value: (tier) => tier.times_as_long,
-        show: d3.format(".3f")}], tiers);
+      {name: "plan", value: ({of}) => of.plan, text: true}, times("x 2", 0), times("x 4", 1)],
+    rows, isBest);
+  }
+
+  fillAssumed() {
+    const {machines, assumptions} = this.data;
     const sources = new Map(machines.filter(({network}) => network && network.tiers > 0)
       .map(({network}) => [`switch ${network.switch}`, network.source]));
     byId("assumed").replaceChildren(...[...assumptions.map(({key, value}) => [key, value]),

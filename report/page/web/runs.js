@@ -31,7 +31,7 @@ const kRunColumns = [
 ];
 
 const interval = (r) => `${seconds(r.iteration_low_s)} to ${seconds(r.iteration_high_s)}`;
-const fitsText = ({fits}) => fits === undefined || fits === null ? null : fits ? "yes" : "NO";
+const fitsText = ({fits}) => isMissing(fits) ? null : fits ? "yes" : "NO";
 const savedText = (r) =>
   `${seconds(r.saved_s)}, ${percent(r.saved_of_iteration)} against ${r.baseline}`;
 
@@ -73,7 +73,7 @@ function shareBar(result) {
 class SortedTable {
   constructor(element, columns, options = {}) {
     Object.assign(this, {element, columns, ...options});
-    this.by = -1;
+    this.by = null;  // the column that rows are sorted by; null: they stay as given
     this.descending = false;
   }
 
@@ -84,36 +84,38 @@ class SortedTable {
         "aria-sort": i !== this.by ? "none" : this.descending ? "descending" : "ascending"},
       make("button", {type: "button", onclick: () => this.sort(i)}, column.name),
       ...(column.unit ? [make("br"), make("small", {}, column.unit)] : [])));
-    let sorted = [...rows];
-    if (this.by >= 0) {
-      const {value} = this.columns[this.by];
-      const compare = this.descending ? d3.descending : d3.ascending;
-      const has = (row) => value(row) !== null && value(row) !== undefined;
-      sorted = [...sorted.filter(has).sort((a, b) => compare(value(a), value(b))),
-        ...sorted.filter((row) => !has(row))];
-    }
-    const most = this.most || Infinity;
-    const body = sorted.slice(0, most).map((row) => {
-      const line = make("tr", {class: this.isChosen && this.isChosen(row) ? "chosen" : ""},
-        ...this.columns.map((column, i) => {
-          const value = column.value(row);
-          const missing = value === null || value === undefined;
-          const shown = column.draw ? column.draw(row)
-            : column.text || missing ? String(missing ? "-" : value)
-            : exact(value, (column.show || number)(value));
-          const cell = i === 0 && this.choose
-            ? make("button", {type: "button", onclick: () => this.choose(row)}, shown) : shown;
-          const bad = column.isBad && column.isBad(row);
-          const long = typeof shown === "string" && shown.length > 24;
-          return make("td", {class: [column.text ? "text" : "", bad ? "bad" : "",
-            long ? "long" : ""].filter(Boolean).join(" ")}, cell);
-        }));
-      return line;
-    });
+    const body = this.sorted(rows).slice(0, this.most || Infinity).map((row) =>
+      make("tr", {class: this.isChosen && this.isChosen(row) ? "chosen" : ""},
+        ...this.columns.map((column, i) => this.cell(column, row, i === 0))));
     const many = this.columns.length;
     this.element.replaceChildren(make("table",
       {class: many > 14 ? "packed" : many > 10 ? "dense" : ""},
       make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
+  }
+
+  // Returns the rows in their order. Those without a value come last.
+  sorted(rows) {
+    if (this.by === null) return rows;
+    const {value} = this.columns[this.by];
+    const compare = this.descending ? d3.descending : d3.ascending;
+    return [...rows.filter((row) => !isMissing(value(row)))
+      .sort((a, b) => compare(value(a), value(b))),
+    ...rows.filter((row) => isMissing(value(row)))];
+  }
+
+  // Makes a row's cell. The first one chooses the row.
+  cell(column, row, isFirst) {
+    const shown = column.draw ? column.draw(row) : this.shownValue(column, column.value(row));
+    const isLong = typeof shown === "string" && shown.length > 24;
+    const kinds = [column.text ? "text" : "", column.isBad && column.isBad(row) ? "bad" : "",
+      isLong ? "long" : ""];
+    return make("td", {class: kinds.filter(Boolean).join(" ")}, isFirst && this.choose
+      ? make("button", {type: "button", onclick: () => this.choose(row)}, shown) : shown);
+  }
+
+  shownValue(column, value) {
+    if (isMissing(value)) return "-";
+    return column.text ? String(value) : exact(value, (column.show || number)(value));
   }
 
   sort(column) {
@@ -147,7 +149,7 @@ class RunList {
   constructor(runs, choose) {
     this.runs = runs.filter((run) => run.result);
     // Leaves out columns that no run has a value for.
-    const some = (value) => value !== null && value !== undefined && !Number.isNaN(value);
+    const some = (value) => !isMissing(value) && !Number.isNaN(value);
     const columns = kRunColumns.filter((column) =>
       this.runs.length === 0 || this.runs.some((run) => some(column.value(run.result))))
       .map((column) => ({...column,
@@ -184,11 +186,10 @@ const figure = (name, value, text, below = "", bad = false) => ({name, value, te
 
 // Makes a figure's element. `was`: the same figure before the user changed the run.
 function drawFigure({name, value, text, below, bad}, was) {
-  const none = value === null || value === undefined;
   const lines = [make("small", bad ? {class: "bad"} : {}, below)];
   if (was && was.text !== text) lines.push(make("small", {class: "was"}, `was ${was.text}`));
   return make("div", {}, make("dt", {}, name),
-    make("dd", {}, none ? "-" : exact(value, text), ...lines));
+    make("dd", {}, isMissing(value) ? "-" : exact(value, text), ...lines));
 }
 
 function drawNumbers(run) {
@@ -231,7 +232,7 @@ function figuresOf(result) {
     const {total, outside, capacity} = result.memory_bytes;
     const usable = `${memory(capacity - outside)}, beside ${memory(outside)} of CUDA and NCCL` +
       (result.verdict === "if unfragmented" ? ": fits if unfragmented" : "");
-    figures.splice(1, 0,
+    figures.splice(1, 0,  // behind the iteration
       figure("Tokens", result.tokens_per_s, `${number(result.tokens_per_s)} /s`,
         `${number(result.tokens_per_s_per_gpu)} /s a GPU`),
       figure("Model rate", result.model_tflops_per_gpu,

@@ -14,24 +14,24 @@ const kFactors = {ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9};
 
 // Returns the test (lane, i) => boolean that one word of the search stands for.
 function testOf(word) {
-  let found = word.match(/^([a-z]+)[=:](\d+)(?:-(\d+))?$/);
-  if (found && kNumberFields[found[1]]) {
-    const field = kNumberFields[found[1]];
-    const least = Number(found[2]), most = Number(found[3] || found[2]);
+  const range = word.match(/^([a-z]+)[=:](\d+)(?:-(\d+))?$/);  // stage=1, mb:2-5
+  if (range && kNumberFields[range[1]]) {
+    const field = kNumberFields[range[1]];
+    const least = Number(range[2]), most = Number(range[3] || range[2]);
     return (lane, i) => field(lane, i) >= least && field(lane, i) <= most;
   }
-  found = word.match(/^lane[=:](.+)$/);
-  if (found) return (lane) => lane.name.toLowerCase() === found[1];
-  found = word.match(/^([<>])([\d.]+)(ns|us|µs|ms|s)$/);
-  if (found) {
-    const limit = Number(found[2]) * kFactors[found[3]];
-    return found[1] === ">" ? (lane, i) => lane.end[i] - lane.start[i] > limit
+  const laneName = word.match(/^lane[=:](.+)$/);  // lane=compute
+  if (laneName) return (lane) => lane.name.toLowerCase() === laneName[1];
+  const duration = word.match(/^([<>])([\d.]+)(ns|us|µs|ms|s)$/);  // >5ms
+  if (duration) {
+    const limit = Number(duration[2]) * kFactors[duration[3]];
+    return duration[1] === ">" ? (lane, i) => lane.end[i] - lane.start[i] > limit
       : (lane, i) => lane.end[i] - lane.start[i] < limit;
   }
-  found = word.match(/^([fbiw])(\d+)$/);  // F3, as the orders' text forms write it
-  if (found)
-    return (lane, i) => lane.computes && lane.microbatch(i) === Number(found[2]) &&
-      kKinds[lane.colour[i]].name === kLetters[found[1]];
+  const action = word.match(/^([fbiw])(\d+)$/);  // F3, as the orders' text forms write it
+  if (action)
+    return (lane, i) => lane.computes && lane.microbatch(i) === Number(action[2]) &&
+      kKinds[lane.colour[i]].name === kLetters[action[1]];
   if (/^\d+$/.test(word)) return (lane, i) => lane.microbatch(i) === Number(word);
   return (lane, i) => kKinds[lane.colour[i]].name.includes(word) ||
     lane.names.kinds[lane.kind(i)].includes(word) ||

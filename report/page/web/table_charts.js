@@ -135,14 +135,14 @@ class TableCharts {
       byId("table-filter").value = "";
       this.draw();
     };
-    this.text = table.columns.findIndex((_, i) =>  // the column that names a row
+    this.nameColumn = table.columns.findIndex((_, i) =>  // the column that names a row; -1: none
       !numeric.includes(i) && i !== table.group);
     this.rowsTable = new SortedTable(byId("table-rows"), table.columns.map((column, i) => ({
       name: column.name.replace(/([._])/g, "$1\u200b"), unit: shownUnit(column),
       value: ({row}) => row[i],
       text: !numeric.includes(i), show: (value) => cellText(value, column.unit),
-      draw: i === this.text && table.marks.length > 0
-        ? ({row, index}) => this.named(row[i], index) : undefined,
+      draw: i === this.nameColumn && table.marks.length > 0
+        ? ({row, index}) => this.nameWithMark(row[i], index) : undefined,
     })), {most: kTableRowsMax, isChosen: ({index}) => this.onFrontier.has(index)});
     this.draw();
   }
@@ -166,7 +166,7 @@ class TableCharts {
   }
 
   // Returns a row's name in the table, with its mark.
-  named(name, index) {
+  nameWithMark(name, index) {
     const text = String(name === null ? "-" : name);
     return this.marks.has(index)
       ? make("span", {}, text, " ", make("small", {class: "badge"}, this.marks.get(index))) : text;
@@ -240,15 +240,15 @@ class TableCharts {
   frontierScale(points, column, range) {
     const {limit, group} = this.table;
     const [least, most] = this.shownRange(points, column);
-    const ends = limit !== null && limit.column === column && most === kBeyond * limit.most;
+    const isCutOff = this.isLimited(column) && most === kBeyond * limit.most;
     // Groups mostly differ in size, so that several of them need a logarithmic axis sooner.
     const several = group !== null && byId("table-group").value === "";
-    const log = least > 0 && most / least > (several ? 4 : 50);
-    return (log ? d3.scaleLog() : d3.scaleLinear()).clamp(true)
-      .domain(log ? [least / 1.1, ends ? most : most * 1.1]
-        : [Math.max(least >= 0 ? 0 : -Infinity, least - 0.08 * (most - least || 1)),
-          ends ? most : most + 0.08 * (most - least || 1)])
-      .range(range);
+    if (least > 0 && most / least > (several ? 4 : 50))
+      return d3.scaleLog().clamp(true).range(range)
+        .domain([least / 1.1, isCutOff ? most : most * 1.1]);
+    const room = 0.08 * (most - least || 1);
+    const low = least >= 0 ? Math.max(0, least - room) : least - room;
+    return d3.scaleLinear().clamp(true).range(range).domain([low, isCutOff ? most : most + room]);
   }
 
   drawFrontierAxes(svg, x, y, area, width, height) {
@@ -271,8 +271,7 @@ class TableCharts {
     const {table, x: cx, y: cy} = this;
     const rises = table.columns[cx].better === "more" ? d3.curveStepBefore : d3.curveStepAfter;
     const lines = d3.nest().key((row) => table.group === null ? "" : row[table.group])
-      .entries(table.frontier.map((index) => table.rows[index]).filter((row) =>
-        this.inGroup(row)));
+      .entries(table.frontier.map((index) => table.rows[index]).filter((row) => this.inGroup(row)));
     svg.append("g").selectAll("path").data(lines).join("path").attr("class", "frontier")
       .attr("d", ({values}) => d3.line().curve(rises).x((row) => x(row[cx]))
         .y((row) => y(row[cy]))(values.sort((a, b) => d3.ascending(a[cx], b[cx]))));
@@ -281,7 +280,7 @@ class TableCharts {
   // Draws diamonds around marked rows, triangles for rows beyond the limit, which point outwards at
   // the chart's edge, and dots for all others, those on the frontier last.
   drawPoints(svg, points, x, y) {
-    const {table, x: cx, y: cy} = this;
+    const {x: cx, y: cy} = this;
     const front = ({index}) => this.onFrontier.has(index);
     const beyond = ({row}) => this.isBeyond(row);
     const marked = ({index}) => this.marks.has(index);
@@ -289,15 +288,13 @@ class TableCharts {
       .attr("class", "mark").attr("d", d3.symbol().type(d3.symbolDiamond).size(330))
       .attr("transform", ({row}) => `translate(${x(row[cx])},${y(row[cy])})`)
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
-    const pointed = cx === (table.limit || {}).column ? 90 : 0;
+    const pointed = this.isLimited(cx) ? 90 : 0;  // degrees: to the right, or up
     const hover = (marks) => marks
-      .on("mousemove", ({index}) => tip.show(d3.event,
-        this.standing(index), this.facts(index)))
+      .on("mousemove", ({index}) => tip.show(d3.event, this.standing(index), this.facts(index)))
       .on("mouseleave", () => tip.hide());
     hover(svg.append("g").selectAll("path").data(points.filter(beyond)).join("path")
       .attr("class", "beyond").attr("d", d3.symbol().type(d3.symbolTriangle).size(70))
-      .attr("transform", ({row}) =>
-        `translate(${x(row[cx])},${y(row[cy])}) rotate(${pointed})`)
+      .attr("transform", ({row}) => `translate(${x(row[cx])},${y(row[cy])}) rotate(${pointed})`)
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12));
     hover(svg.append("g").selectAll("circle")
       .data(points.filter((point) => !beyond(point)).sort((a, b) => front(a) - front(b)))
@@ -317,10 +314,10 @@ class TableCharts {
     const own = cx === table.x && cy === table.y;
     const marked = ({index}) => this.marks.has(index);
     const named = (point) => own && (this.onFrontier.has(point.index) || marked(point));
-    if (this.text < 0 || points.filter(named).length > 15) return;
+    if (this.nameColumn < 0 || points.filter(named).length > 15) return;
     const labels = points.filter(named).sort((a, b) => marked(b) - marked(a))
       .map(({row, index}) => {
-        const text = String(row[this.text]);
+        const text = String(row[this.nameColumn]);
         return {text, index, x: Math.min(x(row[cx]) + 9, width - labelWidth(text)),
           y: y(row[cy]) - 9};
       });
@@ -329,11 +326,17 @@ class TableCharts {
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
   }
 
+  isLimited(column) {
+    const {limit} = this.table;
+    return limit !== null && limit.column === column;
+  }
+
+  showsLimit() { return this.isLimited(this.x) || this.isLimited(this.y); }
+
   // Returns whether the chosen axes show the limit's column, and the row lies far above the limit.
   isBeyond(row) {
     const {limit} = this.table;
-    return limit !== null && [this.x, this.y].includes(limit.column) &&
-      row[limit.column] > kBeyond * limit.most;
+    return this.showsLimit() && row[limit.column] > kBeyond * limit.most;
   }
 
   // Returns the least and the greatest value that a column's axis shows. In the limit's column it
@@ -341,7 +344,7 @@ class TableCharts {
   shownRange(points, column) {
     const {limit} = this.table;
     const values = points.map(({row}) => row[column]);
-    if (limit === null || limit.column !== column) return d3.extent(values);
+    if (!this.isLimited(column)) return d3.extent(values);
     const most = d3.max(values);
     if (most < kFarBelow * limit.most) return d3.extent(values);
     return [Math.min(d3.min(values), limit.most),
@@ -367,8 +370,7 @@ class TableCharts {
   // Says if the limit is off the chart, or rows beyond it are drawn at the edge.
   limitNote(points) {
     const {limit, columns} = this.table;
-    if (limit === null || ![this.x, this.y].includes(limit.column) || points.length === 0)
-      return "";
+    if (!this.showsLimit() || points.length === 0) return "";
     const said = (value) => cellText(value, columns[limit.column].unit);
     const values = points.map(({row}) => row[limit.column]);
     if (d3.max(values) < kFarBelow * limit.most)
@@ -442,8 +444,7 @@ class TableCharts {
     axes.each(function (column, i) {
       const scale = self.axes[i];
       const values = table.rows.map((row) => row[i]);
-      d3.select(this).call(columnTicks(d3.axisLeft(scale).tickSizeOuter(0), scale,
-        values, column));
+      d3.select(this).call(columnTicks(d3.axisLeft(scale).tickSizeOuter(0), scale, values, column));
       const ticks = d3.select(this).selectAll(".tick text").attr("class", "halo");
       if (scale.step) ticks.text((text) => shortened(text, self.ticksMost[i]));
       const lines = titleLines(column.name);
@@ -466,8 +467,7 @@ class TableCharts {
 
   drawLines() {
     const ratio = window.devicePixelRatio || 1;
-    const {width, height} = this.size;
-    const {canvas, table} = this;
+    const {canvas, table, size: {width, height}} = this;
     canvas.width = width * ratio;
     canvas.height = height * ratio;
     canvas.style.width = `${width}px`;

@@ -20,6 +20,9 @@ function shareComputing(model) {
   return d3.range(parts).map((part) => (busy[part + 1] - busy[part]) / whole);
 }
 
+const isSamePlace = (a, b) => a === b || Boolean(a && b && a.lane === b.lane &&
+  a.event === b.event && String(a.gap) === String(b.gap));
+
 class Timeline {
   // onDomain(t0, t1) is called when the times in sight have changed.
   constructor(onDomain) {
@@ -28,7 +31,7 @@ class Timeline {
     this.picture = new TimelinePicture(this.canvas);
     this.hidden = new Set();
     this.selected = this.hovered = null;
-    this.wanted = null;  // lanes of communication as chosen: "all", "busiest" or "none"
+    this.wanted = null;  // the user's lanes of communication: "all", "busiest", "none"; null: any
     this.frames = 0;
     this.zoom = d3.zoom()
       .filter(() => d3.event.type === "wheel" ? d3.event.ctrlKey || d3.event.metaKey
@@ -91,20 +94,27 @@ class Timeline {
       const titled = count > 0 || runs.length > 1;
       return {lanes: shown, titled, laid: layRows(shown, titled)};
     };
-    let fit = most;
-    while (fit > 0 && lay(fit).laid.height > room) --fit;
-    const counts = {all: most, busiest: Math.max(1, fit), none: 0};
-    const whole = !paper.printing || lay(counts[this.wanted] || 0).laid.height <= room;
-    const count = this.wanted && whole ? counts[this.wanted] : fit;
+    const fits = (count) => lay(count).laid.height <= room;
+    let fitting = most;
+    while (fitting > 0 && !fits(fitting)) --fitting;
+    const counts = {all: most, busiest: Math.max(1, fitting), none: 0};
+    const wanted = this.wanted ? counts[this.wanted] : fitting;
+    const count = paper.printing && !fits(wanted) ? fitting : wanted;
     Object.assign(this, lay(count));
-    const names = [["all", "all lanes"], ["busiest", `${counts.busiest} busiest lanes a rank`],
-      ["none", "none"]].filter(([name]) => name !== "busiest" || counts.busiest < most);
-    byId("communication").replaceChildren(...names.map(([value, text]) =>
+    this.offerLanes(counts, count);
+    if (count === most || (count === 0 && this.wanted === "none")) this.left = "";
+    else if (count === 0)
+      this.left = "Communication is left out, so that more ranks are in sight. ";
+    else this.left = `Of each rank's communication the ${count} busiest of up to ${most} lanes. `;
+  }
+
+  // Offers the choices of lanes, and shows the one that has `count` lanes of each rank.
+  offerLanes(counts, count) {
+    const choices = [["all", "all lanes"], ["busiest", `${counts.busiest} busiest lanes a rank`],
+      ["none", "none"]].filter(([name]) => name !== "busiest" || counts.busiest < counts.all);
+    byId("communication").replaceChildren(...choices.map(([value, text]) =>
       make("option", {value}, text)));
-    byId("communication").value = names.find(([name]) => counts[name] === count)[0];
-    this.left = count === most || (count === 0 && this.wanted === "none") ? ""
-      : count === 0 ? "Communication is left out, so that more ranks are in sight. "
-      : `Of each rank's communication the ${count} busiest of up to ${most} lanes. `;
+    byId("communication").value = choices.find(([name]) => counts[name] === count)[0];
   }
 
   // Returns the height of the canvas: that of the rows in sight, or on paper of the ranks that fit.
@@ -247,14 +257,11 @@ class Timeline {
     if (row.y + row.height > box.scrollTop + box.clientHeight)
       box.scrollTop = row.y + row.height - box.clientHeight + kTitleHeight;
     const begin = lane.start[event], end = lane.end[event];
-    const pixels = (end - begin) / (this.t1 - this.t0) * this.plot;
-    if (pixels < 3) {
-      const span = Math.min(this.t1 - this.t0, 25 * (end - begin));
-      this.zoomTo((begin + end - span) / 2, (begin + end + span) / 2);
-    } else if (begin < this.t0 || end > this.t1) {
-      const span = Math.max(this.t1 - this.t0, 1.2 * (end - begin));
-      this.zoomTo((begin + end - span) / 2, (begin + end + span) / 2);
-    }
+    const length = end - begin, inSight = this.t1 - this.t0;
+    const isNarrow = length / inSight * this.plot < 3;  // pixels
+    if (!isNarrow && begin >= this.t0 && end <= this.t1) return;
+    const span = isNarrow ? Math.min(inSight, 25 * length) : Math.max(inSight, 1.2 * length);
+    this.zoomTo((begin + end - span) / 2, (begin + end + span) / 2);
   }
 
   find() {
@@ -333,9 +340,7 @@ class Timeline {
           place.lane.factsOfGap(place.gap, this.model.lanes));
       else if (place) tip.show(event, place.lane.title(place.event), place.lane.facts(place.event));
       else tip.hide();
-      const same = this.hovered && place && this.hovered.lane === place.lane &&
-        this.hovered.event === place.event && String(this.hovered.gap) === String(place.gap);
-      if (same || (!place && !this.hovered)) return;
+      if (isSamePlace(place, this.hovered)) return;
       this.hovered = place;
       this.draw();
     });

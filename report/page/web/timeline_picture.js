@@ -125,9 +125,8 @@ class TimelinePicture {
 
   // Draws lines between actions, and their microbatches where there is room.
   drawActions(view, lane, y, height) {
-    const {context} = this;
     const {actions} = lane;
-    const {palette, gutter, t0, t1} = view;
+    const {t0, t1} = view;
     const scale = this.plot / (t1 - t0);
     let a = d3.bisectRight(actions.end, t0);
     while (a < actions.count && actions.start[a] < t1) {
@@ -136,28 +135,33 @@ class TimelinePicture {
         a = Math.max(a + 1, d3.bisectLeft(actions.start, actions.start[a] + 4 / scale) - 1);
         continue;
       }
-      const i = actions.first[a];
-      const begin = (actions.start[a] - t0) * scale;
-      const shown = !view.hidden.has(lane.colour[i]);
-      if (shown && begin > 0) {
-        context.globalAlpha = 1;
-        context.fillStyle = palette.paper;
-        context.fillRect(gutter + begin - 0.5, y, 1, height);
-        ++this.counts.rectangles;
-      }
-      const left = Math.max(0, begin), right = Math.min(this.plot, begin + wide);
-      const label = String(lane.microbatch(i));
-      if (shown && lane.microbatch(i) >= 0 && right - left > 8 + 7 * label.length) {
-        const matched = lane.matches === null ||
-          lane.matches[actions.last[a] + 1] > lane.matches[i];
-        if (matched) {  // colour 4 is the optimizer's
-          this.text(label, gutter + (left + right) / 2, y + height / 2 + 0.5, 11,
-            lane.colour[i] === 4 ? palette.paper : palette["on-colour"], "center", right - left);
-          ++this.counts.labels;
-        }
-      }
+      if (!view.hidden.has(lane.colour[actions.first[a]])) this.drawAction(view, lane, a, y, height);
       ++a;
     }
+  }
+
+  drawAction({palette, gutter, t0, t1}, lane, a, y, height) {
+    const {context} = this;
+    const {actions} = lane;
+    const scale = this.plot / (t1 - t0);
+    const begin = (actions.start[a] - t0) * scale;
+    if (begin > 0) {
+      context.globalAlpha = 1;
+      context.fillStyle = palette.paper;
+      context.fillRect(gutter + begin - 0.5, y, 1, height);
+      ++this.counts.rectangles;
+    }
+    const first = actions.first[a], end = actions.last[a] + 1;  // of its events
+    const wide = (actions.end[a] - actions.start[a]) * scale;
+    const left = Math.max(0, begin), right = Math.min(this.plot, begin + wide);
+    const label = String(lane.microbatch(first));
+    const hasRoom = right - left > 8 + 7 * label.length;
+    const isMatch = lane.matches === null || lane.matches[end] > lane.matches[first];
+    if (lane.microbatch(first) < 0 || !hasRoom || !isMatch) return;
+    this.text(label, gutter + (left + right) / 2, y + height / 2 + 0.5, 11,
+      lane.colour[first] === kOptimizer ? palette.paper : palette["on-colour"], "center",
+      right - left);
+    ++this.counts.labels;
   }
 
   outline(view, {lane, event, gap}, y, height, colour) {

@@ -5,23 +5,26 @@
 const kTornadoParts = [["days", (late) => `days ${late}`], ["total", () => "total"]];
 const kSeen = 5e-4;  // smaller changes have no text
 
+// Says whether the input is the interval of the predictions, which has no factors: low is 0.
+const isInterval = ({low}) => low === 0;
+
 // Returns the change of `key` at the flip, interpolated linearly between none at factor 1 and the
 // change at that end of the range. Null: no flip, or it is not known where.
 function flipAt(row, key) {
-  if (row.flips_at === null || row.low === 0) return null;
-  const low = row.flips_at < 1;
-  const end = low ? row.low : row.high;
-  if (end === 1) return null;
-  return row[`${key}_${low ? "low" : "high"}`] * (row.flips_at - 1) / (end - 1);
+  if (row.flips_at === null || isInterval(row)) return null;
+  const side = row.flips_at < 1 ? "low" : "high";
+  const end = row[side];
+  return end === 1 ? null : row[`${key}_${side}`] * (row.flips_at - 1) / (end - 1);
 }
 
-function flipText({flips_at, flips_to, low}) {
-  if (flips_at === null) return "";
-  return `${low === 0 ? "within it" : `from × ${d3.format(".2f")(flips_at)}`}: ` +
-    (flips_to ? `${flips_to} is best` : "none is in time");
+function flipText(row) {
+  if (row.flips_at === null) return "";
+  const place = isInterval(row) ? "within it" : `from × ${d3.format(".2f")(row.flips_at)}`;
+  return `${place}: ${row.flips_to ? `${row.flips_to} is best` : "none is in time"}`;
 }
 
-const rangeText = ({low, high}) => low === 0 ? "" : ` × ${number(low)} to ${number(high)}`;
+const rangeText = (row) =>
+  isInterval(row) ? "" : ` × ${number(row.low)} to ${number(row.high)}`;
 const moves = (row, key) =>
   Math.max(Math.abs(row[`${key}_low`]), Math.abs(row[`${key}_high`])) >= kSeen;
 
@@ -39,7 +42,7 @@ function drawTornadoBar(group, row, key, x, wide) {
     const longer = ends.filter(({change}) => Math.sign(change) === side)
       .sort((a, b) => Math.abs(b.change) - Math.abs(a.change))[0];
     if (!longer || Math.abs(longer.change) < kSeen) continue;
-    const factor = row.low === 0 || !wide ? "" : `× ${number(longer.factor)}: `;
+    const factor = wide && !isInterval(row) ? `× ${number(longer.factor)}: ` : "";
     group.append("text").attr("class", "halo").attr("x", x(longer.change) + 5 * side).attr("y", 4)
       .attr("text-anchor", side < 0 ? "end" : "start")
       .text(factor + signedPercent(longer.change));
@@ -50,8 +53,9 @@ function drawTornadoBar(group, row, key, x, wide) {
       .attr("d", d3.symbol().type(d3.symbolDiamond).size(90));
 }
 
-function drawTornado(chart, {tornado, late}, asked) {
-  const width = asked || Math.max(300, chart.clientWidth);
+// `paperWidth`: in pixels; null: the chart is on the screen.
+function drawTornado(chart, {tornado, late}, paperWidth) {
+  const width = paperWidth || Math.max(300, chart.clientWidth);
   const stacked = width < 640;  // the bars are below the name,
   const below = width < 1000;   // the flip is below both
   const named = stacked ? 44 : 195, flips = below ? 0 : 270;
@@ -61,7 +65,7 @@ function drawTornado(chart, {tornado, late}, asked) {
     [Math.abs(row[`${key}_low`]), Math.abs(row[`${key}_high`])]))) || 1;
   const scale = (left) => d3.scaleLinear().domain([-most, most])
     .range([left + beside, left + room - beside]);
-  const line = asked ? 14 : 21;
+  const line = paperWidth ? 14 : 21;
   // Places the rows from above: name, bars and flip share a line, or have a line each.
   let y = stacked ? 12 : 30;
   const rows = tornado.map((row) => {
