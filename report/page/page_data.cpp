@@ -141,10 +141,9 @@ std::string to_text(const PageData& data) {
   }
   text += "],\n\"chosen\":" + std::to_string(data.chosen) +
           ",\n\"comparison\":" + json_line(data.comparison) +
-          ",\n\"explanation\":" + json_line(data.explanation);
-  text += ",\n\"table\":" + (data.table ? json_line(json_of(*data.table)) : "null");
-  text += ",\n\"purchase\":" + json_line(data.purchase);
-  text += ",\n\"starts\":" + json_line(data.starts);
+          ",\n\"explanation\":" + json_line(data.explanation) +
+          ",\n\"table\":" + (data.table ? json_line(json_of(*data.table)) : "null") +
+          ",\n\"purchase\":" + json_line(data.purchase) + ",\n\"starts\":" + json_line(data.starts);
   return text + "}";
 }
 

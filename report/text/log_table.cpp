@@ -10,9 +10,10 @@ namespace tandem {
 namespace {
 
 struct LogRow {
-  std::string quantity, simulated, interval, measured;
+  std::string quantity, simulated, measured;
   std::optional<double> error;
-  std::string inside;  // whether the measured value lies in the interval: "yes", "no", "-"
+  std::string interval = "-";
+  std::string inside = "-";  // whether the measured value lies in the interval: "yes", "no", "-"
 };
 
 std::string optional_number(std::optional<double> value, int digits) {
@@ -24,29 +25,23 @@ std::vector<LogRow> log_rows(const LogComparison& comparison) {
   std::vector<LogRow> rows;
   LogRow iteration{.quantity = "iteration s",
                    .simulated = iteration_text(run),
-                   .interval = "-",
                    .measured = optional_number(comparison.measured.iteration_s, 3),
-                   .error = comparison.iteration_error(),
-                   .inside = "-"};
+                   .error = comparison.iteration_error()};
   if (run.interval_s)
     iteration.interval =
         fmt::format("{:.3f}-{:.3f}", run.interval_s->first, run.interval_s->second);
   if (const auto inside = comparison.is_inside()) iteration.inside = *inside ? "yes" : "no";
   rows.push_back(iteration);
-  const auto measured_bytes = comparison.measured.max_allocated_bytes;
+  const auto bytes = comparison.measured.max_allocated_bytes;
   rows.push_back({.quantity = "peak GiB",
                   .simulated = fmt::format("{:.2f}", run.training->memory.total / GiB),
-                  .interval = "-",
-                  .measured = measured_bytes ? fmt::format("{:.2f}", *measured_bytes / GiB) : "-",
-                  .error = comparison.memory_error(),
-                  .inside = "-"});
+                  .measured = bytes ? fmt::format("{:.2f}", *bytes / GiB) : "-",
+                  .error = comparison.memory_error()});
   if (const auto tflops = comparison.simulated_tflops())
     rows.push_back({.quantity = "TFLOP/s/GPU",
                     .simulated = fmt::format("{:.1f}", *tflops),
-                    .interval = "-",
                     .measured = optional_number(comparison.measured.tflops_per_gpu, 1),
-                    .error = *tflops / *comparison.measured.tflops_per_gpu - 1,
-                    .inside = "-"});
+                    .error = *tflops / *comparison.measured.tflops_per_gpu - 1});
   return rows;
 }
 

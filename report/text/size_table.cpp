@@ -48,7 +48,6 @@ struct MachineRow {
 };
 struct JobRow {
   const SizeResult& all;
-  const Machine& machine;
   const SizedJob& job;
 
   const std::string& currency() const { return all.asked[job.of].price.currency; }
@@ -101,7 +100,7 @@ std::string job_rows(const SizeResult& result, int width) {
   using Row = const JobRow&;
   std::vector<JobRow> rows;
   for (const Machine& machine : result.machines) {
-    for (const std::size_t job : machine.jobs) rows.push_back({result, machine, result.sized[job]});
+    for (const std::size_t job : machine.jobs) rows.push_back({result, result.sized[job]});
   }
   std::vector<Column<JobRow>> columns = {
       {"job", [](Row r) { return r.job.job; }, Place::Name},

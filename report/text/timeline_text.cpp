@@ -147,10 +147,7 @@ class TimelinePainter {
   std::string time_axis() const {
     constexpr int kApart = 12;
     const auto end = static_cast<double>(strip_.iteration_ns);
-    const auto [unit, unit_ns] = end >= 1e9   ? std::pair{"s", 1e9}
-                                 : end >= 1e6 ? std::pair{"ms", 1e6}
-                                 : end >= 1e3 ? std::pair{"us", 1e3}
-                                              : std::pair{"ns", 1.0};
+    const auto [unit, unit_ns] = unit_of(end);
     const double least = column_ns() * kApart / unit_ns;
     double step = std::pow(10, std::floor(std::log10(least)));
     for (const double factor : {2.0, 2.5, 2.0}) {  // 1, 2, 5 or 10 times a power of ten
@@ -167,7 +164,9 @@ class TimelinePainter {
   }
 
   std::string legend() const {
-    std::string text = fmt::format("█ compute, as high as its share of {}", time_text(column_ns()));
+    const auto [unit, unit_ns] = unit_of(column_ns());
+    std::string text =
+        fmt::format("█ compute, as high as its share of {:.3g} {}", column_ns() / unit_ns, unit);
     if (colour_) text += names(kCompute, seen_compute_);
     if (std::find(seen_exposed_.begin(), seen_exposed_.end(), true) != seen_exposed_.end())
       text += "\n- exposed communication" + (colour_ ? names(kExposed, seen_exposed_) : "");
@@ -185,11 +184,11 @@ class TimelinePainter {
     return text;
   }
 
-  static std::string time_text(double ns) {
-    if (ns >= 1e9) return fmt::format("{:.3g} s", ns / 1e9);
-    if (ns >= 1e6) return fmt::format("{:.3g} ms", ns / 1e6);
-    if (ns >= 1e3) return fmt::format("{:.3g} us", ns / 1e3);
-    return fmt::format("{:.3g} ns", ns);
+  // Returns the largest unit in which the time is at least 1, and its nanoseconds.
+  static std::pair<const char*, double> unit_of(double ns) {
+    if (ns >= 1e9) return {"s", 1e9};
+    if (ns >= 1e6) return {"ms", 1e6};
+    return ns >= 1e3 ? std::pair{"us", 1e3} : std::pair{"ns", 1.0};
   }
 
   const TimelineStrip& strip_;
