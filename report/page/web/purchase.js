@@ -53,7 +53,7 @@ function placeLabel(bar, wide, taken, area) {
   }
   const free = [...near, ...far].filter(inside)
     .find((one) => !taken.some((other) => overlaps(one, other)));
-  // Where nothing is free the label stands above the bar, over whatever is there.
+  // If nothing is free, the label stands above the bar, over whatever is there.
   const left = Math.max(area.left, Math.min(area.right - wide, bar.left));
   return free || box(left, bar.y - bar.high / 2 - high / 2, false);
 }
