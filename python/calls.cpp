@@ -105,6 +105,16 @@ Status check_program(const CallParameters& call) {
   return check_no_choices(call, "a Program");
 }
 
+// Simulates the runs, and tries changes of the plans that do not fit.
+std::vector<Result<RunResult>> simulated(const CallParameters& call,
+                                         const std::vector<Scenario>& scenarios, Engine engine,
+                                         const OutputFiles& files, const OnDone& on_done) {
+  const OnRuns on_runs = on_runs_of(on_done, static_cast<int>(scenarios.size()));
+  auto results = simulate_all(scenarios, engine, jobs_of(call), files, /*files_of=*/0, on_runs);
+  add_memory_fixes(scenarios, jobs_of(call), &results);
+  return results;
+}
+
 // Simulates a Program or a scenario's run. `unfolded`: every rank is simulated, instead of one for
 // all that do the same.
 Result<RunResult> played(const CallParameters& call, bool unfolded, const OutputFiles& files,
@@ -118,9 +128,7 @@ Result<RunResult> played(const CallParameters& call, bool unfolded, const Output
   ASSIGN_OR_RETURN(Scenario scenario, scenario_of(call));
   ASSIGN_OR_RETURN(const Engine engine, available_engine(call));
   scenario.fold = !unfolded;
-  auto results = simulate_all({scenario}, engine, jobs_of(call), files, 0, on_runs_of(on_done, 1));
-  add_memory_fixes({scenario}, jobs_of(call), &results);
-  return results.front();
+  return simulated(call, {scenario}, engine, files, on_done).front();
 }
 
 // Makes the order that the request names.
@@ -292,10 +300,9 @@ Result<std::string> live_page(const CallParameters& call, const OnDone& on_done)
     return Error::at(call.path, "found a Program, expected a scenario: a page changes its keys");
   ASSIGN_OR_RETURN(const PageFiles page_files, load_page_files(true));
   ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(call));
-  auto results = simulate_all({scenario}, Engine::Ideal, jobs_of(call),
-                              {.detail = Detail::Timeline}, 0, on_runs_of(on_done, 1));
-  add_memory_fixes({scenario}, jobs_of(call), &results);
-  ASSIGN_OR_RETURN(const RunResult result, results.front());
+  const OutputFiles files{.detail = Detail::Timeline};
+  ASSIGN_OR_RETURN(const RunResult result,
+                   simulated(call, {scenario}, Engine::Ideal, files, on_done).front());
   const std::string input = call.text ? "scenario.toml" : call.path;
   ASSIGN_OR_RETURN(const PageData page, runs_page(input, {result}, {scenario}, true));
   return html_page(page_files, to_text(page));
@@ -334,9 +341,7 @@ Result<PlayedRun> play_all(const CallParameters& call, bool unfolded, const OnDo
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, scenarios_of(call));
   ASSIGN_OR_RETURN(const Engine engine, available_engine(call));
   for (Scenario& scenario : scenarios) scenario.fold = !unfolded;
-  auto results = simulate_all(scenarios, engine, jobs_of(call), {}, 0,
-                              on_runs_of(on_done, static_cast<int>(scenarios.size())));
-  add_memory_fixes(scenarios, jobs_of(call), &results);
+  const auto results = simulated(call, scenarios, engine, {}, on_done);
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].ok()) {

@@ -76,9 +76,9 @@ std::string object(const DetailParts& parts) {
                      part(parts.timeline), parts.strip.empty() ? "" : ",\n\"strip\":", parts.strip);
 }
 
-// Adds the parts that come from the trace to those that come from the scenario.
-std::string object(const Program& program, const Trace& trace, Detail detail, int strip_columns,
-                   DetailParts parts) {
+// Returns the detail with the parts from the trace beside those from the scenario.
+std::string with_trace_parts(const Program& program, const Trace& trace, Detail detail,
+                             int strip_columns, DetailParts parts) {
   if (detail == Detail::None && strip_columns == 0) return "";
   if (detail != Detail::None) parts.split = split_json(measure(program, trace).ranks);
   if (detail == Detail::Timeline) parts.timeline = timeline_json(program, trace);
@@ -96,12 +96,12 @@ std::string detail_of(const Scenario& scenario, const CompiledJob& job, const Tr
         json_line(nlohmann::json(hardware_text(scenario.cluster.spec, job.plan.gpus())));
     parts.memory = memory_json(scenario, job, trace);
   }
-  return object(job.program, trace, detail, strip_columns, std::move(parts));
+  return with_trace_parts(job.program, trace, detail, strip_columns, std::move(parts));
 }
 
 std::string detail_of(const Program& program, const Trace& trace, Detail detail,
                       int strip_columns) {
-  return object(program, trace, detail, strip_columns, {});
+  return with_trace_parts(program, trace, detail, strip_columns, {});
 }
 
 TimelineStrip strip_of(const std::string& detail) {

@@ -136,14 +136,6 @@ std::string unpredicted_part(const std::vector<CaseRow>& rows) {
   return text.empty() ? "All rows are predicted.\n" : text;
 }
 
-std::vector<PagePart> parts_of(const std::vector<CaseRow>& rows,
-                               const std::vector<BaselineTool>& tools) {
-  return {{"families", families_part(rows, tools)},
-          {"rivals", rivals_part(rows, tools)},
-          {"farthest", farthest_part(rows)},
-          {"not predicted", unpredicted_part(rows)}};
-}
-
 }  // namespace
 
 std::string case_page(const std::vector<CaseRow>& rows, const std::vector<BaselineTool>& tools,
@@ -158,7 +150,11 @@ std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Baseli
 Result<std::string> updated_page(const std::string& page, const std::string& path,
                                  const std::vector<CaseRow>& rows,
                                  const std::vector<BaselineTool>& tools, const std::string& maker) {
-  return with_parts(page, path, maker, parts_of(rows, tools));
+  return with_parts(page, path, maker,
+                    {{"families", families_part(rows, tools)},
+                     {"rivals", rivals_part(rows, tools)},
+                     {"farthest", farthest_part(rows)},
+                     {"not predicted", unpredicted_part(rows)}});
 }
 
 std::string maker_of(const std::string& page, const std::string& stem) {

@@ -57,12 +57,10 @@ bool varies(const PageTable& table, std::size_t column) {
 // tensors.
 std::optional<double> usable_bytes(const CsvTable& csv, int row) {
   if (!csv.has("memory_bytes.capacity") || !csv.has("memory_bytes.outside")) return std::nullopt;
-  const PageCell capacity = cell_of(csv.text(row, "memory_bytes.capacity"));
-  const PageCell outside = cell_of(csv.text(row, "memory_bytes.outside"));
-  const auto* all_bytes = std::get_if<double>(&capacity);
-  const auto* outside_bytes = std::get_if<double>(&outside);
-  if (all_bytes == nullptr || outside_bytes == nullptr) return std::nullopt;
-  return *all_bytes - *outside_bytes;
+  const auto capacity = parse_number(csv.text(row, "memory_bytes.capacity"));
+  const auto outside = parse_number(csv.text(row, "memory_bytes.outside"));
+  if (!capacity.ok() || !outside.ok()) return std::nullopt;
+  return *capacity - *outside;
 }
 
 // Sets the rows that do not fit, and the limit of memory if it is the same for all runs.

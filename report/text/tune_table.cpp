@@ -63,7 +63,8 @@ std::vector<const RunResult*> results(const Tuned& tuned) {
 std::string bounds_text(const Tuned& tuned) {
   std::string text;
   for (const Finalist& f : tuned.finalists) {
-    if (f.result.ok() && f.candidate.layout.pp > 1 && above_bound(*f.result))
+    const bool has_orders = f.candidate.layout.pp > 1;
+    if (has_orders && f.result.ok() && above_bound(*f.result))
       text +=
           fmt::format("{}{}: {} %", text.empty() ? "" : ", ", f.label, percent_above(*f.result));
   }

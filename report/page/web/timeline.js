@@ -34,8 +34,12 @@ class Timeline {
     this.wanted = null;  // the user's lanes of communication: "all", "busiest", "none"; null: any
     this.frames = 0;
     this.zoom = d3.zoom()
-      .filter(() => d3.event.type === "wheel" ? d3.event.ctrlKey || d3.event.metaKey
-        : !d3.event.button && !(d3.event.ctrlKey && d3.event.type === "mousedown"))
+      .filter(() => {
+        const {type, button, ctrlKey, metaKey} = d3.event;
+        if (type === "wheel") return ctrlKey || metaKey;  // a plain wheel scrolls
+        const opensMenu = ctrlKey && type === "mousedown";  // on a Mac
+        return !button && !opensMenu;
+      })
       .on("zoom", () => this.zoomed());
     d3.select(this.canvas).call(this.zoom)
       .on("dblclick.zoom", null);
@@ -355,8 +359,10 @@ class Timeline {
     });
     canvas.addEventListener("wheel", (event) => {
       if (event.ctrlKey || event.metaKey) return;
+      // With Shift a wheel that turns up or down pans.
       const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
-      if (Math.abs(sideways) <= (event.shiftKey ? 0 : Math.abs(event.deltaY))) return;
+      const upwards = event.shiftKey ? 0 : event.deltaY;
+      if (Math.abs(sideways) <= Math.abs(upwards)) return;
       event.preventDefault();
       this.panBy(sideways / this.plot);
     }, {passive: false});
