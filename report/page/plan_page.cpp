@@ -67,34 +67,30 @@ void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) 
 // A column of results, for finalists and candidates that have them.
 struct ResultColumn {
   PageColumn column;
-  PageCell (*cell_of)(const RunResult&);
+  std::function<PageCell(const RunResult&)> cell_of;
 };
 constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a GPU";
 
-PageCell tokens_cell(const RunResult& run) { return run.training->tokens_per_s_per_gpu; }
-
 // Returns the columns of both tables.
 std::vector<ResultColumn> speed_columns() {
-  return {{{kIteration, "s", Better::Less},
-           [](const RunResult& run) -> PageCell { return run.iteration_s; }},
-          {{kTokens, "1/s", Better::More}, tokens_cell},
-          {{"MFU", "share", Better::More},
-           [](const RunResult& run) -> PageCell { return run.training->mfu; }}};
+  using Run = const RunResult&;
+  return {
+      {{kIteration, "s", Better::Less}, [](Run run) { return run.iteration_s; }},
+      {{kTokens, "1/s", Better::More}, [](Run run) { return run.training->tokens_per_s_per_gpu; }},
+      {{"MFU", "share", Better::More}, [](Run run) { return run.training->mfu; }}};
 }
 
 // Returns the further columns of plans.
 std::vector<ResultColumn> plan_columns() {
-  return {{{"bubble", "share", Better::Less},
-           [](const RunResult& run) -> PageCell { return run.bubble_fraction; }},
-          {{"exposed", "share", Better::Less},
-           [](const RunResult& run) -> PageCell { return exposed_fraction(run); }},
-          {{"above its bound", "share", Better::Less},
-           [](const RunResult& run) -> PageCell {
-             const std::optional<double> above = above_bound(run);
-             return above ? PageCell(*above) : PageCell();
-           }},
-          {{kMemory, "bytes", Better::Less},
-           [](const RunResult& run) -> PageCell { return run.training->memory.total; }}};
+  using Run = const RunResult&;
+  const auto above_bound_cell = [](Run run) {
+    const std::optional<double> above = above_bound(run);
+    return above ? PageCell(*above) : PageCell();
+  };
+  return {{{"bubble", "share", Better::Less}, [](Run run) { return run.bubble_fraction; }},
+          {{"exposed", "share", Better::Less}, exposed_fraction},
+          {{"above its bound", "share", Better::Less}, above_bound_cell},
+          {{kMemory, "bytes", Better::Less}, [](Run run) { return run.training->memory.total; }}};
 }
 
 // Adds the column unless all of its cells are empty.

@@ -39,15 +39,12 @@ std::map<CommLabel, Summed<CommTotal>> comms_by_label(const std::vector<ProfileS
     for (const CommTotal& comm : split.comms) {
       auto& [total, ranks] = sums[comm.label];
       total.label = comm.label;
-      total.count += comm.count;
-      total.time_ns += comm.time_ns;
-      total.overlap_ns += comm.overlap_ns;
-      total.exposed_ns += comm.exposed_ns;
-      total.waiting_ns += comm.waiting_ns;
-      total.sized += comm.sized;
+      for (std::int64_t CommTotal::*number :
+           {&CommTotal::count, &CommTotal::time_ns, &CommTotal::overlap_ns, &CommTotal::exposed_ns,
+            &CommTotal::waiting_ns, &CommTotal::sized, &CommTotal::sized_ns})
+        total.*number += comm.*number;
       total.bytes += comm.bytes;
       total.bus_bytes += comm.bus_bytes;
-      total.sized_ns += comm.sized_ns;
       ++ranks;
     }
   }
