@@ -36,13 +36,8 @@ std::string_view between(std::string_view line, std::string_view before, std::st
 std::string escaped(std::string_view json) {
   std::string text;
   text.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
-  }
+  for (const char& c : json)
+    text += c == '<' ? std::string_view("\\u003c") : std::string_view(&c, 1);
   return text;
 }
 

@@ -23,7 +23,6 @@ function scaled(value, units, format = d3.format(".4r")) {
 
 const kTimes = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
 const kBytes = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
-
 const kMemory = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 
 const seconds = (value) => value >= 1000 ? `${d3.format(",.0f")(value)} s` : scaled(value, kTimes);
