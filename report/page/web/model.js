@@ -149,8 +149,8 @@ class Lane {
     return begin <= time && time < end ? [begin, end] : null;
   }
 
-  // Returns the communication of the lane's rank in an idle stretch: its kinds, and how long some of
-  // it is in flight. `lanes`: all lanes of the timeline.
+  // Returns the communication of the lane's rank in an idle stretch: its kinds, and for how long
+  // some of it is in flight. `lanes`: all lanes of the timeline.
   communicationIn([begin, end], lanes) {
     const beside = lanes.filter((lane) => lane !== this && lane.run === this.run &&
       lane.rank.number === this.rank.number);

@@ -135,7 +135,8 @@ class TimelinePicture {
         a = Math.max(a + 1, d3.bisectLeft(actions.start, actions.start[a] + 4 / scale) - 1);
         continue;
       }
-      if (!view.hidden.has(lane.colour[actions.first[a]])) this.drawAction(view, lane, a, y, height);
+      const kind = lane.colour[actions.first[a]];
+      if (!view.hidden.has(kind)) this.drawAction(view, lane, a, y, height);
       ++a;
     }
   }
