@@ -365,7 +365,8 @@ std::string wrapped_command(const std::string& command, int width) {
     }
     std::string piece;
     for (const char c : option) {
-      if (c == '\'') quoted = !quoted;
+      const bool is_escaped = !quoted && piece.ends_with('\\');  // in 'it'\''s'
+      if (c == '\'' && !is_escaped) quoted = !quoted;
       if (c == ' ' && !quoted && piece.find_first_not_of(' ') != std::string::npos)
         pieces.push_back(std::exchange(piece, ""));
       piece += c;

@@ -9,6 +9,7 @@
 #include "job/memory_timeline.h"
 #include "report/text/memory_table.h"
 #include "report/text/text_table.h"
+#include "schedule/order/order_text.h"
 #include "tests/random/random_jobs.h"
 #include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"
@@ -114,6 +115,17 @@ std::size_t check_fixes(const Scenario& scenario, const RunResult& run) {
 }
 
 }  // namespace
+
+TEST_CASE("a rank's microbatches are held until their weight gradients") {
+  const auto order = order_in_rows({{"0F0", "0I0", "0F1", "0I1", "0F2", "0B2", "0W0", "0W1"}});
+  REQUIRE(order.ok());
+  // Most are held after F2: it, and two that wait.
+  const LiveActivations live = live_activations(*order);
+  REQUIRE(live.ranks.size() == 1);
+  REQUIRE(live.ranks[0].size() == 1);
+  CHECK(live.ranks[0][0].microbatches == 1);
+  CHECK(live.ranks[0][0].stashed == 2);
+}
 
 TEST_CASE("a plan that does not fit gets at most three changes, which fit and take what they say") {
   const Scenario scenario = load(kLarge).front();

@@ -151,4 +151,6 @@ TEST_CASE("a wrapped command is the same to a shell") {
         "  --only 'a --b, c' --set x=1 \\\n"
         "  --set y=2");
   CHECK(wrapped_command(command, kAnyWidth) == command);
+  CHECK(wrapped_command("tandem tune --name 'it'\\''s' --only 'a, b, c, d, e, f'", 16) ==
+        "tandem tune \\\n  --name \\\n  'it'\\''s' \\\n  --only \\\n  'a, b, c, d, e, f'");
 }

@@ -28,6 +28,26 @@ TEST_CASE("a pipeline's first rank holds Korthikanti et al.'s total, equations 5
   CHECK(activations() == 34 * s * b * h * L / t + s * b * h * pp / t + 5 * a * s * s * b / t);
 }
 
+TEST_CASE("until its weight gradient a microbatch keeps all but matrices and 16 bits a logit") {
+  // "Zero Bubble Pipeline Parallelism", table 1: 32 s b h a layer without the masks, 34 with them;
+  // no matrices, and recompute saves nothing. The head keeps its two inputs and fp16 gradients.
+  const double s = kSequence, b = kBatch, h = kHidden, L = 48, pp = 4, t = 8, vocab = 51200;
+  Plan plan = plan_of(8, 4);
+  plan.sequence_parallel = true;
+  const auto one_more = [&](Stage stage) {
+    const auto bytes = [&](int waiting) {
+      return peak_memory(gpt_22b(), plan, live_on({{stage, 0, waiting}})).activations;
+    };
+    return bytes(3) - bytes(2);
+  };
+  for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    plan.recompute = recompute;
+    CHECK(one_more(Stage{1}) == Approx(34 * s * b * h * L / pp / t));
+    CHECK(one_more(Stage{3}) ==
+          Approx(34 * s * b * h * L / pp / t + s * b * (4 * h + 2 * vocab) / t));
+  }
+}
+
 TEST_CASE("weights, gradients and optimizer are Megatron's 18, or 6 + 12 / d bytes a parameter") {
   // bf16 parameters (2), fp32 gradients (4), fp32 copy and two moments (12).
   for (const int dp : {1, 2, 8}) {
