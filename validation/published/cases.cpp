@@ -34,6 +34,7 @@ struct WholeColumn {
   int Case::*field;
   const char* key;
   bool required = false;
+  int least = 1, most = kMost;
 };
 struct FlagColumn {
   const char* name;
@@ -72,7 +73,7 @@ constexpr WholeColumn kWholes[] = {{"layers", &Case::layers, "model.layers", tru
                                    {"global_batch", &Case::global_batch, "parallel.global_batch"},
                                    {"gpus", &Case::gpus, "cluster.gpus"},
                                    {"gpus_per_node", &Case::gpus_per_node, "cluster.gpus_per_node"},
-                                   {"zero_stage", &Case::zero_stage, "train.zero"},
+                                   {"zero_stage", &Case::zero_stage, "train.zero", false, 0, 3},
                                    // Other names of the same columns.
                                    {"mbs", &Case::micro_batch, "parallel.micro_batch"},
                                    {"gbs", &Case::global_batch, "parallel.global_batch"}};
@@ -148,11 +149,11 @@ Status add_set(const std::string& text, const CsvTable& table, int row, Sets* se
 Result<Sets> sets_of(const CsvTable& table, int row) {
   Sets sets;
   for (const std::string& column : table.columns()) {
+    const bool has_field =
+        std::ranges::find(kSeconds, column, &SecondsColumn::key) != std::end(kSeconds);
+    if (has_field || !is_scenario_key(column)) continue;
     const std::string value(table.text(row, column));
-    const bool known = std::ranges::any_of(
-        kSeconds, [&](const SecondsColumn& seconds) { return column == seconds.key; });
-    if (!value.empty() && !known && is_scenario_key(column))
-      RETURN_IF_ERROR(add_set(column + '=' + value, table, row, &sets));
+    if (!value.empty()) RETURN_IF_ERROR(add_set(column + '=' + value, table, row, &sets));
   }
   for (const std::string& each : split(table.text(row, "set"), ";")) {
     if (each.find_first_not_of(' ') != std::string::npos)
@@ -178,7 +179,8 @@ Status check_other_names(const CsvTable& table, int row) {
 // The columns that may have the measured time.
 constexpr const char* kMeasured[] = {"iteration_s", "s_per_step"};
 
-Result<double> measured_s(const CsvTable& table, int row, bool needed) {
+// Returns the measured time. Without one: an Error if the row must be whole, else 0.
+Result<double> measured_s(const CsvTable& table, int row, bool whole) {
   for (const char* column : kMeasured) {
     if (table.text(row, column).empty()) continue;
     ASSIGN_OR_RETURN(const double seconds, table.number(row, column));
@@ -186,8 +188,21 @@ Result<double> measured_s(const CsvTable& table, int row, bool needed) {
     return table.error(
         row, fmt::format("column '{}': found {:g}, expected seconds above 0", column, seconds));
   }
-  if (!needed) return 0.0;
-  return table.number(row, kMeasured[0]);
+  if (!whole) return 0.0;
+  return table.number(row, kMeasured[0]);  // an Error, as the cell is empty
+}
+
+Result<double> measured_bytes(const CsvTable& table, int row) {
+  double bytes = 0;
+  for (const MemoryColumn& column : kMemory) {
+    if (table.text(row, column.name).empty()) continue;
+    ASSIGN_OR_RETURN(const double value, table.number(row, column.name));
+    if (value <= 0)
+      return table.error(row, fmt::format("column '{}': found {:g}, expected a number above 0",
+                                          column.name, value));
+    bytes = value * column.unit;
+  }
+  return bytes;
 }
 
 // Reads a row. `whole`: a row without a required cell is an Error.
@@ -202,10 +217,10 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path, 
                          fmt::format("column '{}': found nothing, expected a text", column.name));
   }
   for (const WholeColumn& column : kWholes) {
-    if (table.text(row, column.name).empty() && !(whole && column.required)) continue;
-    const bool is_stage = column.field == &Case::zero_stage;
+    const bool may_be_empty = !whole || !column.required;
+    if (may_be_empty && table.text(row, column.name).empty()) continue;
     ASSIGN_OR_RETURN(run.*column.field,
-                     whole_cell(table, row, column.name, is_stage ? 0 : 1, is_stage ? 3 : kMost));
+                     whole_cell(table, row, column.name, column.least, column.most));
   }
   for (const FlagColumn& column : kFlags) {
     if (table.text(row, column.name).empty()) continue;
@@ -219,15 +234,17 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path, 
   RETURN_IF_ERROR(check_other_names(table, row));
   ASSIGN_OR_RETURN(run.sets, sets_of(table, row));
   ASSIGN_OR_RETURN(run.measured_s, measured_s(table, row, whole));
-  for (const MemoryColumn& column : kMemory) {
-    if (table.text(row, column.name).empty()) continue;
-    ASSIGN_OR_RETURN(const double value, table.number(row, column.name));
-    if (value <= 0)
-      return table.error(row, fmt::format("column '{}': found {:g}, expected a number above 0",
-                                          column.name, value));
-    run.measured_memory_bytes = value * column.unit;
-  }
+  ASSIGN_OR_RETURN(run.measured_memory_bytes, measured_bytes(table, row));
   return run;
+}
+
+Result<std::vector<Case>> read_all(const CsvTable& table, const std::string& path, bool whole) {
+  std::vector<Case> cases;
+  for (int row = 0; row < table.size(); ++row) {
+    ASSIGN_OR_RETURN(Case run, read_case(table, row, path, whole));
+    cases.push_back(std::move(run));
+  }
+  return cases;
 }
 
 // Sets the GPU. The case names it as in kGpus, by its device file, or as that file names the GPU.
@@ -242,26 +259,47 @@ Status set_gpu(const Case& run, Settings* settings) {
   const std::vector<std::string> files = device_names();
   for (const std::string& file : files) {
     const auto device = load_device(file);
-    if (file != run.gpu && (!device.ok() || device->name != run.gpu)) continue;
-    (*settings)["cluster.gpu"] = {file, run.place()};
-    return Done{};
+    const bool has_its_name = device.ok() && device->name == run.gpu;
+    if (file == run.gpu || has_its_name) {
+      (*settings)["cluster.gpu"] = {file, run.place()};
+      return Done{};
+    }
   }
   return Error::at(run.place(), fmt::format("found the GPU {}, expected one of {}", run.gpu,
                                             fmt::join(files, ", ")));
 }
 
+bool row_sets(const Case& run, std::string_view key) {
+  return std::ranges::any_of(run.sets, [&](const auto& set) { return set.first == key; });
+}
+
 // Lets a job take a part of each node, such as 4 of a rack's 72 GPUs. Requires a NIC for each GPU;
 // otherwise a smaller gpus_per_node means smaller nodes.
-Status set_node(const Case& run, Settings* settings) {
-  if (run.gpus_per_node == 0) return Done{};
+void set_node(const Case& run, Settings* settings) {
+  if (run.gpus_per_node == 0) return;
   const auto preset = load_preset(run.system);
-  if (!preset.ok() || run.gpus_per_node >= preset->gpus_per_node ||
-      preset->nics_per_node != preset->gpus_per_node ||
-      std::ranges::any_of(run.sets,
-                          [](const auto& s) { return s.first == "cluster.nics_per_node"; }))
-    return Done{};
+  if (!preset.ok()) return;
+  const bool is_part = run.gpus_per_node < preset->gpus_per_node;
+  const bool has_nic_each =
+      preset->nics_per_node == preset->gpus_per_node && !row_sets(run, "cluster.nics_per_node");
+  if (!is_part || !has_nic_each) return;
   settings->erase("cluster.gpus_per_node");
   (*settings)["cluster.gpus_of_node"] = {std::int64_t{run.gpus_per_node}, run.place()};
+}
+
+// Sets the layers of each stage where the stages do not divide them and the row does not say how.
+Status set_stage_layers(const Case& run, Settings* settings) {
+  const std::int64_t stages = std::int64_t{std::max(run.pp, 1)} * std::max(run.vpp, 1);
+  if (run.layers % stages == 0) return Done{};
+  if (row_sets(run, "parallel.layout") || row_sets(run, "parallel.layers_per_stage")) return Done{};
+  std::vector<std::int64_t> layers;
+  if (stages <= kMostStages) layers = uneven_layers(run.layers, static_cast<int>(stages));
+  if (layers.empty())
+    return Error::at(run.place(),
+                     fmt::format("found {} layers on {} stages, expected a multiple, two less, "
+                                 "or so many that the last stage alone has fewer",
+                                 run.layers, stages));
+  (*settings)["parallel.layers_per_stage"] = {layers, run.place()};
   return Done{};
 }
 
@@ -307,22 +345,12 @@ Result<std::vector<Case>> read_cases(const std::string& path) {
   }
   if (table.size() == 0)
     return Error::at(fmt::format("{}:1", path), "found a header alone, expected a line a run");
-  std::vector<Case> cases;
-  for (int row = 0; row < table.size(); ++row) {
-    ASSIGN_OR_RETURN(Case run, read_case(table, row, path, true));
-    cases.push_back(std::move(run));
-  }
-  return cases;
+  return read_all(table, path, /*whole=*/true);
 }
 
 Result<std::vector<Case>> read_partial_cases(const std::string& path) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
-  std::vector<Case> cases;
-  for (int row = 0; row < table.size(); ++row) {
-    ASSIGN_OR_RETURN(Case run, read_case(table, row, path, false));
-    cases.push_back(std::move(run));
-  }
-  return cases;
+  return read_all(table, path, /*whole=*/false);
 }
 
 std::vector<std::int64_t> uneven_layers(int layers, int stages) {
@@ -354,23 +382,9 @@ Result<Settings> settings_of(const Case& run) {
     if (run.*column.field) set(column.key, *(run.*column.field));
   }
   RETURN_IF_ERROR(set_gpu(run, &settings));
-  RETURN_IF_ERROR(set_node(run, &settings));
+  set_node(run, &settings);
   for (auto& [key, value] : family_defaults(run)) settings[key] = {std::move(value), run.place()};
-  const std::int64_t stages = std::int64_t{std::max(run.pp, 1)} * std::max(run.vpp, 1);
-  const bool own_layers = std::ranges::any_of(run.sets, [](const auto& own) {
-    return own.first == "parallel.layout" || own.first == "parallel.layers_per_stage";
-  });
-  if (stages > 1 && run.layers % stages != 0 && !own_layers) {
-    const std::vector<std::int64_t> layers =
-        stages > kMostStages ? std::vector<std::int64_t>{}
-                             : uneven_layers(run.layers, static_cast<int>(stages));
-    if (layers.empty())
-      return Error::at(run.place(),
-                       fmt::format("found {} layers on {} stages, expected a multiple, two less, "
-                                   "or so many that the last stage alone has fewer",
-                                   run.layers, stages));
-    set("parallel.layers_per_stage", layers);
-  }
+  RETURN_IF_ERROR(set_stage_layers(run, &settings));
   for (const auto& [key, setting] : run.sets) settings[key] = setting;
   return settings;
 }
@@ -432,9 +446,10 @@ Accuracy accuracy_of(const std::vector<CaseRow>& rows, std::string_view family) 
     }
     errors.push_back(row.error());
     if (row.run.measured_memory_bytes != 0) memory_errors.push_back(row.memory_error());
-    if (errors.size() > 1 && std::abs(row.error()) <= std::abs(sum.worst)) continue;
-    sum.worst = row.error();
-    sum.worst_id = row.run.id;
+    if (errors.size() == 1 || std::abs(row.error()) > std::abs(sum.worst)) {
+      sum.worst = row.error();
+      sum.worst_id = row.run.id;
+    }
   }
   static_cast<Errors&>(sum) = error_statistics(errors);
   sum.memory = error_statistics(memory_errors);
