@@ -59,12 +59,12 @@ double* device_constant(const std::string& key, DeviceSpec* device) {
 }
 
 // Values of all constants, and the framework profiles of all scenarios with them.
-struct Priced {
+struct PricedProfiles {
   ProfileValues values;
   std::map<std::string, FrameworkProfile> profiles;  // by the file's name
 };
-Result<Priced> priced(const FitData& data, ProfileValues values) {
-  Priced found{std::move(values), {}};
+Result<PricedProfiles> prices_at(const FitData& data, ProfileValues values) {
+  PricedProfiles found{std::move(values), {}};
   for (const Scenario& scenario : data.scenarios) {
     const std::string& name = scenario.costs.profile.name;
     if (found.profiles.contains(name)) continue;
@@ -89,16 +89,16 @@ Result<DeviceNames> device_names_of(const FitPlan& plan) {
 
 // Returns the row's scenario with these values in its FrameworkProfile and GPU.
 Scenario priced_scenario(const FitData& data, int row, const DeviceNames& names,
-                         const Priced& priced) {
+                         const PricedProfiles& prices) {
   Scenario scenario = data.scenarios[row];
-  scenario.costs.profile = priced.profiles.at(scenario.costs.profile.name);
+  scenario.costs.profile = prices.profiles.at(scenario.costs.profile.name);
   DeviceSpec& device = scenario.cluster.spec.device;
   for (const auto& [k, gpus] : names) {
     if (std::ranges::find(gpus, device.name) == gpus.end()) continue;
     const Constant& constant = data.plan.constants[k];
     double* value = device_constant(constant.key, &device);
     CHECK(value != nullptr);
-    *value = priced.values.at({constant.profile, constant.key});
+    *value = prices.values.at({constant.profile, constant.key});
   }
   return scenario;
 }
@@ -175,6 +175,29 @@ LeastSquares least_squares_of(const FitData& data, const Rows& rows, ResidualsAt
   return problem;
 }
 
+Status check_device_key(const Constant& constant, const CsvTable& table, int row) {
+  for (const std::string& file : split(constant.profile, " ")) {
+    auto device = load_device(file);
+    if (!device.ok()) return table.error(row, device.error().text());
+    if (device_constant(constant.key, &*device) == nullptr)
+      return table.error(
+          row, fmt::format("found key '{}', expected training_clock, or that of a precision with "
+                           "GEMMs of its own",
+                           constant.key));
+  }
+  return Done{};
+}
+
+Status check_profile_key(const Constant& constant, const CsvTable& table, int row) {
+  if (const auto profile = load_framework_profile(constant.profile); !profile.ok())
+    return table.error(row, profile.error().text());
+  const auto fields = profile_fields();
+  if (std::ranges::find(fields, constant.key, &ProfileField::key) == fields.end())
+    return table.error(row,
+                       fmt::format("found key '{}', expected one of a software's", constant.key));
+  return Done{};
+}
+
 Result<Constant> read_constant(const CsvTable& table, int row) {
   Constant constant;
   constant.profile = table.text(row, "software");
@@ -185,24 +208,8 @@ Result<Constant> read_constant(const CsvTable& table, int row) {
   ASSIGN_OR_RETURN(constant.most, table.number(row, "most"));
   if (!(constant.sigma > 0 && constant.least <= constant.prior && constant.prior <= constant.most))
     return table.error(row, "expected a sigma above 0, and least <= prior <= most");
-  if (is_of_devices(constant)) {
-    for (const std::string& file : split(constant.profile, " ")) {
-      auto device = load_device(file);
-      if (!device.ok()) return table.error(row, device.error().text());
-      if (device_constant(constant.key, &*device) == nullptr)
-        return table.error(
-            row, fmt::format("found key '{}', expected training_clock, or that of a precision with "
-                             "GEMMs of its own",
-                             constant.key));
-    }
-    return constant;
-  }
-  if (const auto profile = load_framework_profile(constant.profile); !profile.ok())
-    return table.error(row, profile.error().text());
-  const auto fields = profile_fields();
-  if (std::ranges::find(fields, constant.key, &ProfileField::key) == fields.end())
-    return table.error(row,
-                       fmt::format("found key '{}', expected one of a software's", constant.key));
+  const auto check_key = is_of_devices(constant) ? check_device_key : check_profile_key;
+  RETURN_IF_ERROR(check_key(constant, table, row));
   return constant;
 }
 
@@ -320,19 +327,19 @@ ProfileValues profile_values(const FitPlan& plan, const Values& values) {
 Result<std::vector<Scenario>> scenarios_at(const FitData& data, const Rows& rows,
                                            const Values& values) {
   ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
-  ASSIGN_OR_RETURN(const Priced here, priced(data, profile_values(data.plan, values)));
+  ASSIGN_OR_RETURN(const PricedProfiles prices, prices_at(data, profile_values(data.plan, values)));
   std::vector<Scenario> all;
-  for (const int row : rows) all.push_back(priced_scenario(data, row, names, here));
+  for (const int row : rows) all.push_back(priced_scenario(data, row, names, prices));
   return all;
 }
 
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
   ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
-  ASSIGN_OR_RETURN(const Priced here, priced(data, profile_values(data.plan, values)));
+  ASSIGN_OR_RETURN(const PricedProfiles prices, prices_at(data, profile_values(data.plan, values)));
   ASSIGN_OR_RETURN(
       const auto lists, for_each_row(data, rows, [&](int row) -> Result<std::vector<double>> {
         ASSIGN_OR_RETURN(const double found,
-                         residual(priced_scenario(data, row, names, here), data.cases[row]));
+                         residual(priced_scenario(data, row, names, prices), data.cases[row]));
         return std::vector{found};
       }));
   std::vector<double> all;
@@ -340,32 +347,47 @@ Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, con
   return all;
 }
 
-Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values) {
-  ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
-  const ProfileValues given = profile_values(data.plan, values);
-  ASSIGN_OR_RETURN(const Priced here, priced(data, given));
-  std::vector<Priced> stepped;  // by constant
-  std::vector<double> steps;    // in sigmas
+namespace {
+
+// The prices after one constant has moved by `sigmas` of its sigma; the others keep their values.
+struct PriceStep {
+  PricedProfiles prices;
+  double sigmas = 0;
+};
+
+// Returns a step for each constant.
+Result<std::vector<PriceStep>> price_steps(const FitData& data, const ProfileValues& values) {
+  std::vector<PriceStep> steps;
   for (const Constant& constant : data.plan.constants) {
-    ProfileValues other = given;
+    ProfileValues other = values;
     double& value = other[{constant.profile, constant.key}];
     const double before = value;
     value = probed(variable_of(constant), before, kSlopeStep);
-    steps.push_back((value - before) / constant.sigma);
-    ASSIGN_OR_RETURN(Priced there, priced(data, std::move(other)));
-    stepped.push_back(std::move(there));
+    const double sigmas = (value - before) / constant.sigma;
+    ASSIGN_OR_RETURN(PricedProfiles prices, prices_at(data, std::move(other)));
+    steps.push_back({std::move(prices), sigmas});
   }
+  return steps;
+}
+
+}  // namespace
+
+Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values) {
+  ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
+  const ProfileValues given = profile_values(data.plan, values);
+  ASSIGN_OR_RETURN(const PricedProfiles prices, prices_at(data, given));
+  ASSIGN_OR_RETURN(const std::vector<PriceStep> steps, price_steps(data, given));
   const auto row_slopes = [&](int row) -> Result<std::vector<double>> {
-    const Scenario scenario = priced_scenario(data, row, names, here);
+    const Scenario scenario = priced_scenario(data, row, names, prices);
     ASSIGN_OR_RETURN(const double before, residual(scenario, data.cases[row]));
     std::vector<double> found;
-    for (std::size_t k = 0; k < stepped.size(); ++k) {
-      const Scenario other = priced_scenario(data, row, names, stepped[k]);
+    for (const PriceStep& step : steps) {
+      const Scenario other = priced_scenario(data, row, names, step.prices);
       double after = before;
       if (!priced_alike(other, scenario)) {
         ASSIGN_OR_RETURN(after, residual(other, data.cases[row]));
       }
-      found.push_back((after - before) / steps[k]);
+      found.push_back((after - before) / step.sigmas);
     }
     return found;
   };
@@ -385,6 +407,7 @@ Result<Linearized> linearized(const FitData& data, const Rows& rows, const Value
 
 namespace {
 
+// Solves the problem of these rows. A constant that they do not determine goes back to its prior.
 Result<PublishedFit> fitted(const FitData& data, const Rows& rows, const LeastSquares& problem,
                             Values start, const std::function<void(int, double)>& on_step) {
   ASSIGN_OR_RETURN(LeastSquaresFit found, fit_least_squares(problem, std::move(start), on_step));
@@ -414,7 +437,7 @@ Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, in
 Result<PublishedFit> refit(const FitData& data, const Rows& rows, const Linearized& around) {
   const auto residuals_at = [&](const Values& values) -> Result<std::vector<double>> {
     std::vector<double> found;
-    for (const int row : rows) {
+    for (const int row : rows) {  // residual there + the sum of slope x move of each constant
       double sum = around.residuals.at(row);
       for (std::size_t k = 0; k < values.size(); ++k)
         sum += around.slopes.at(row)[k] * (values[k] - around.values[k]) /
