@@ -84,27 +84,31 @@ Status set_value(const std::string& name, const std::string& key, double value,
   return Done{};
 }
 
+// Returns where the value of constant `k` is from. A fit that took no step has no uncertainty and
+// no information, so nothing is said of them.
+std::string source_of(const Constant& constant, const PublishedFit& fit, std::size_t k,
+                      const std::string& origin) {
+  std::string uncertainty, by;
+  if (!fit.sigma.empty()) uncertainty = fmt::format(", +- {:.2g}", fit.sigma[k]);
+  if (!fit.information.empty()) {
+    const std::vector<std::string> families = determined_by(fit, k);
+    if (families.empty())
+      return fmt::format("believed, +- {:g}: no row of {} tells", constant.sigma, origin);
+    by = fmt::format("; by {}", fmt::join(families, ", "));
+  }
+  return fmt::format("fit to {}{}; before {:g} +- {:g}{}", origin, uncertainty, constant.prior,
+                     constant.sigma, by);
+}
+
 Status set_constants(const FitPlan& plan, const PublishedFit& fit, const std::string& origin,
                      FileTexts* texts) {
   for (std::size_t k = 0; k < plan.constants.size(); ++k) {
     const Constant& constant = plan.constants[k];
-    const std::string uncertainty =
-        fit.sigma.empty() ? std::string() : fmt::format(", +- {:.2g}", fit.sigma[k]);
-    const std::vector<std::string> families =
-        fit.information.empty() ? std::vector<std::string>{} : determined_by(fit, k);
-    const bool no_family_tells = !fit.information.empty() && families.empty();
-    const std::string source =
-        no_family_tells
-            ? fmt::format("believed, +- {:g}: no row of {} tells", constant.sigma, origin)
-            : fmt::format("fit to {}{}; before {:g} +- {:g}{}{}", origin, uncertainty,
-                          constant.prior, constant.sigma, families.empty() ? "" : "; by ",
-                          fmt::join(families, ", "));
-    if (!is_of_devices(constant)) {
-      RETURN_IF_ERROR(set_value(constant.profile, constant.key, fit.values[k], source, texts));
-      continue;
-    }
-    for (const std::string& device : split(constant.profile, " "))
-      RETURN_IF_ERROR(set_value(device, constant.key, fit.values[k], source, texts));
+    const std::string source = source_of(constant, fit, k, origin);
+    std::vector<std::string> files = {constant.profile};
+    if (is_of_devices(constant)) files = split(constant.profile, " ");
+    for (const std::string& file : files)
+      RETURN_IF_ERROR(set_value(file, constant.key, fit.values[k], source, texts));
   }
   return Done{};
 }

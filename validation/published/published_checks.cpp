@@ -122,6 +122,15 @@ double share_within(const std::vector<double>& residuals, const Bounds& bounds) 
          static_cast<double>(residuals.size());
 }
 
+// Returns Interval::coverage of two halves: the share of all residuals that lie in the interval
+// which the other half gives; 0 if a half is empty.
+double coverage_of(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.empty() || b.empty()) return 0;
+  const auto count_a = static_cast<double>(a.size()), count_b = static_cast<double>(b.size());
+  return (share_within(b, bounds_of(a)) * count_b + share_within(a, bounds_of(b)) * count_a) /
+         (count_a + count_b);
+}
+
 // Returns the interval of dense models, or of experts, of one framework profile, or of "all".
 // `of_halves` and `of_families` are the residuals of rows that were left out as part of a half, or
 // with their family.
@@ -137,11 +146,7 @@ Interval interval_of(const FitData& data, const HalfByRow& half_of, const ByRow&
   };
   std::vector<double> all = values_of(of_halves, is_its);
   Interval interval{.profile = profile, .experts = experts, .n = static_cast<int>(all.size())};
-  const std::vector<double> a = half(false), b = half(true);
-  if (!a.empty() && !b.empty())
-    interval.coverage = (share_within(b, bounds_of(a)) * static_cast<double>(b.size()) +
-                         share_within(a, bounds_of(b)) * static_cast<double>(a.size())) /
-                        static_cast<double>(all.size());
+  interval.coverage = coverage_of(half(false), half(true));
   std::ranges::copy(values_of(of_families, is_its), std::back_inserter(all));
   if (all.empty()) return interval;
   const Bounds bounds = bounds_of(all);
