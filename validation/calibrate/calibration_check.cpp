@@ -91,13 +91,10 @@ std::vector<OneCalibration> calibrations_of(const std::vector<Site>& sites) {
 // Measured over predicted, as logarithms, of all of a family's calibrated predictions.
 using Logs = std::vector<double>;
 
-// Returns the 90 % interval of all families' logarithms but those of the family number `without`.
-// The number of families leaves out none.
-std::pair<double, double> bounds_of(const std::vector<Logs>& families, std::size_t without) {
+// Returns the 90 % interval of the families' logarithms.
+std::pair<double, double> interval_of(const std::vector<Logs>& families) {
   Logs all;
-  for (std::size_t i = 0; i < families.size(); ++i) {
-    if (i != without) all.insert(all.end(), families[i].begin(), families[i].end());
-  }
+  for (const Logs& own : families) all.insert(all.end(), own.begin(), own.end());
   std::ranges::sort(all);
   return {nearest_rank(all, kTail), nearest_rank(all, 1 - kTail)};
 }
@@ -106,6 +103,32 @@ double share_inside(const Logs& logs, const std::pair<double, double>& bounds) {
   const auto count = std::ranges::count_if(
       logs, [&](double log) { return log >= bounds.first && log <= bounds.second; });
   return static_cast<double>(count) / static_cast<double>(logs.size());
+}
+
+// Calibrates on each run in a child process, which returns its residuals as JSON. Gives the
+// residuals of all predictions.
+Result<std::vector<double>> predicted_after_each(
+    const FitData& data, const Rows& rows, const std::vector<Scenario>& scenarios,
+    const std::vector<OneCalibration>& calibrations,
+    const std::function<void(int done, int of)>& on_run) {
+  const auto count = static_cast<int>(calibrations.size());
+  int done = 0;
+  const auto texts = fork_map(
+      count, data.jobs,
+      [&](int i) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const std::vector<double> list,
+                         predicted_after(data, rows, scenarios, calibrations[i]));
+        return nlohmann::json(list).dump();
+      },
+      [&](int) { on_run(++done, count); });
+  std::vector<double> residuals;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].ok())
+      return Error::at(data.cases[rows[calibrations[i].on]].place(), texts[i].error().text());
+    for (const double r : nlohmann::json::parse(*texts[i]).get<std::vector<double>>())
+      residuals.push_back(r);
+  }
+  return residuals;
 }
 
 // Refits without the families whose names begin with `prefix`, then calibrates on their runs one by
@@ -126,39 +149,23 @@ Result<CalibratedFamilies> check_families(const FitData& data, const Linearized&
   ASSIGN_OR_RETURN(const PublishedFit left_out, refit(data, rest, around));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_at(data, own, left_out.values));
   ASSIGN_OR_RETURN(const std::vector<double> before, residuals(data, own, left_out.values));
-  CalibratedFamilies found{.name = prefix};
-  std::vector<double> by_left_out, by_calibrated, by_whole;  // residuals by each of three fits
+  std::vector<double> by_left_out, by_whole;  // residuals of the sites' runs, by two fits
   for (const Site& site : sites) {
     for (const std::size_t i : site) {
-      ++found.runs;
       by_left_out.push_back(before[i]);
       by_whole.push_back(around.residuals.at(own[i]));
     }
   }
-  const std::vector<OneCalibration> all = calibrations_of(sites);
-  found.calibrations = static_cast<int>(all.size());
-  int done = 0;
-  // Each calibration runs in a child process, which returns its residuals as JSON.
-  const auto texts = fork_map(
-      found.calibrations, data.jobs,
-      [&](int i) -> Result<std::string> {
-        ASSIGN_OR_RETURN(const std::vector<double> list,
-                         predicted_after(data, own, scenarios, all[i]));
-        return nlohmann::json(list).dump();
-      },
-      [&](int) { on_run(++done, found.calibrations); });
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (!texts[i].ok())
-      return Error::at(data.cases[own[all[i].on]].place(), texts[i].error().text());
-    for (const double r : nlohmann::json::parse(*texts[i]).get<std::vector<double>>()) {
-      by_calibrated.push_back(r);
-      logs->push_back(-r);
-    }
-  }
-  found.before = mean_error(by_left_out);
-  found.after = mean_error(by_calibrated);
-  found.fitted = mean_error(by_whole);
-  return found;
+  const std::vector<OneCalibration> calibrations = calibrations_of(sites);
+  ASSIGN_OR_RETURN(const std::vector<double> by_calibrated,
+                   predicted_after_each(data, own, scenarios, calibrations, on_run));
+  for (const double r : by_calibrated) logs->push_back(-r);
+  return CalibratedFamilies{.name = prefix,
+                            .runs = static_cast<int>(by_whole.size()),
+                            .calibrations = static_cast<int>(calibrations.size()),
+                            .before = mean_error(by_left_out),
+                            .after = mean_error(by_calibrated),
+                            .fitted = mean_error(by_whole)};
 }
 
 }  // namespace
@@ -178,12 +185,14 @@ Result<CalibrationCheck> check_calibration(const FitData& data, const Values& wh
   const auto families = static_cast<double>(prefixes.size());
   for (std::size_t i = 0; i < prefixes.size(); ++i) {
     CalibratedFamilies& own = check.families[i];
-    if (prefixes.size() > 1) own.inside = share_inside(logs[i], bounds_of(logs, i));
+    std::vector<Logs> others = logs;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!others.empty()) own.inside = share_inside(logs[i], interval_of(others));
     check.before += own.before / families;
     check.after += own.after / families;
     check.inside += own.inside / families;
   }
-  const auto [low, high] = bounds_of(logs, prefixes.size());
+  const auto [low, high] = interval_of(logs);
   check.interval = {std::exp(low), std::exp(high)};
   return check;
 }

@@ -119,13 +119,15 @@ Result<TimedKernels> read_kernels(const std::string& path, const KernelOf& kerne
     const std::string gpu(table.text(row, "gpu"));
     if (std::ranges::find(known, gpu) == known.end())
       return table.error(row, fmt::format("found the GPU '{}', expected a known one", gpu));
-    Status wrong = Done{};
+    Status wrong = Done{};  // the row's first cell that is no size, for which size() returns 1
     const auto size = [&](const char* column) -> std::int64_t {
       const auto value = table.integer(row, column);
-      if (wrong.ok() && (!value.ok() || *value < 1 || *value > kMost))
+      const bool is_size = value.ok() && *value >= 1 && *value <= kMost;
+      if (is_size) return *value;
+      if (wrong.ok())
         wrong = table.error(
             row, fmt::format("column '{}': expected an integer from 1 to {}", column, kMost));
-      return wrong.ok() ? *value : 1;
+      return 1;
     };
     TimedKernel timed{kernel_of(size), 0};
     if (!wrong.ok()) return wrong.error();
