@@ -118,9 +118,9 @@ class RunFit {
   }
 
   // Moves a measured iteration that no spread explains nearer to its simulation, where the fit
-  // begins. Returns whether it did. The residual's variance is 1 for its noise, and the square of
-  // its slope for each constant, which may be off by one spread.
-  Result<bool> bring_nearer() {
+  // begins. Returns whether the iteration was so far. The residual's variance is 1 for its noise,
+  // and the square of its slope for each constant, which may be off by one spread.
+  Result<bool> bring_far_iteration_nearer() {
     if (evidence_.iteration_s <= 0) return false;
     const std::vector<double> start(constants_.size());
     ASSIGN_OR_RETURN(const Matrix matrix, slopes(start));
@@ -157,13 +157,15 @@ class RunFit {
   double nearer_ = 0;  // added to the logarithm of simulated over measured iteration
 };
 
-Result<LeastSquaresFit> least_squares(const RunFit& fit, bool ops) {
+// Finds the moves of the constants. `by_ops`: a profile's ops tell them, so that more steps pay
+// off.
+Result<LeastSquaresFit> least_squares(const RunFit& fit, bool by_ops) {
   LeastSquares problem{
       .variables = fit.variables(),
       .residuals = [&](const std::vector<double>& values) { return fit.residuals(values); },
       .slopes = [&](const std::vector<double>& values) { return fit.slopes(values); },
-      .steps_of_slopes = ops ? 1 : 2,
-      .steps = ops ? 12 : 2,
+      .steps_of_slopes = by_ops ? 1 : 2,
+      .steps = by_ops ? 12 : 2,
       .halvings = 10,
       .gain = 1e-4};
   ASSIGN_OR_RETURN(LeastSquaresFit done,
@@ -174,8 +176,8 @@ Result<LeastSquaresFit> least_squares(const RunFit& fit, bool ops) {
 
 // Fits, drops the constants of which more than kLeftOpen stays open (sigma is a share of the
 // spread), and fits the others again.
-Result<LeastSquaresFit> fit_told(RunFit* fit, bool ops) {
-  ASSIGN_OR_RETURN(LeastSquaresFit done, least_squares(*fit, ops));
+Result<LeastSquaresFit> fit_told(RunFit* fit, bool by_ops) {
+  ASSIGN_OR_RETURN(LeastSquaresFit done, least_squares(*fit, by_ops));
   std::vector<RunConstant> told;
   for (std::size_t k = 0; k < done.values.size(); ++k) {
     if (done.sigma[k] <= kLeftOpen) told.push_back(fit->constants()[k]);
@@ -183,7 +185,7 @@ Result<LeastSquaresFit> fit_told(RunFit* fit, bool ops) {
   if (told.size() == fit->constants().size()) return done;
   fit->keep(std::move(told));
   if (fit->constants().empty()) return LeastSquaresFit{};
-  return least_squares(*fit, ops);
+  return least_squares(*fit, by_ops);
 }
 
 void take_constants(const RunFit& fit, const FrameworkProfile& before, const LeastSquaresFit& done,
@@ -245,31 +247,32 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
                      fmt::format("found costs.source = {}, expected prices of a model, which a "
                                  "software has a part in",
                                  scenario.costs.source));
-  const bool ops = evidence.profile.has_value();
-  if (!ops && !(evidence.iteration_s > 0))
+  const bool by_ops = evidence.profile.has_value();
+  if (!by_ops && !(evidence.iteration_s > 0))
     return Error{"found no times of a run, expected profiles, a log, or seconds of an iteration"};
   RunFit fit(scenario, evidence,
-             run_constants(scenario.job.plan, scenario.cluster.spec.gpus_per_node, ops));
+             run_constants(scenario.job.plan, scenario.cluster.spec.gpus_per_node, by_ops));
   RETURN_IF_ERROR(fit.read());
   const std::vector<double> start(fit.constants().size());
   RunCalibration found;
   ASSIGN_OR_RETURN(found.before_s, fit.iteration_s(start));
   found.measured_s = evidence.iteration_s > 0 ? evidence.iteration_s : fit.profiled_s();
-  if (!(found.measured_s < kMostRatio * found.before_s &&
-        found.measured_s > found.before_s / kMostRatio))
+  const bool may_be_of_this_job = found.measured_s < kMostRatio * found.before_s &&
+                                  found.measured_s > found.before_s / kMostRatio;
+  if (!may_be_of_this_job)
     return Error::at(
         scenario.path,
         fmt::format("found an iteration of {:.4g} s, simulated with {:.4g} s, expected "
                     "seconds of this job, at most {:g} times more or less",
                     found.measured_s, found.before_s, kMostRatio));
   ASSIGN_OR_RETURN(found.classes_before, fit.classes(start));
-  ASSIGN_OR_RETURN(found.is_far, fit.bring_nearer());
-  ASSIGN_OR_RETURN(const LeastSquaresFit done, fit_told(&fit, ops));
+  ASSIGN_OR_RETURN(found.is_far, fit.bring_far_iteration_nearer());
+  ASSIGN_OR_RETURN(const LeastSquaresFit done, fit_told(&fit, by_ops));
   take_constants(fit, scenario.costs.profile, done, &found);
   ASSIGN_OR_RETURN(found.after_s, fit.iteration_s(done.values));
   ASSIGN_OR_RETURN(found.classes_after, fit.classes(done.values));
-  add_notes(ops, &found);
-  if (!ops) return found;
+  add_notes(by_ops, &found);
+  if (!by_ops) return found;
   if (const std::string clocks = clocks_note(*evidence.profile); !clocks.empty())
     found.notes.push_back(clocks + " What they tell is left out.");
   for (std::string& note : notes_on_means(*evidence.profile, scenario.cluster.spec.device.name))
@@ -290,6 +293,22 @@ Result<std::pair<double, double>> calibrated_interval() {
   return std::pair(low, high);
 }
 
+// Adds the narrower interval of the base's (a bound of 0: it has none) and that of calibrated runs.
+Result<std::string> with_narrower_interval(std::string text, const FrameworkProfile& base,
+                                           bool experts) {
+  ASSIGN_OR_RETURN(auto interval, calibrated_interval());
+  auto& [low, high] = interval;
+  const double base_low = experts ? base.experts_low : base.interval_low;
+  const double base_high = experts ? base.experts_high : base.interval_high;
+  if (base_low > 0) low = std::max(low, base_low);
+  if (base_high > 0) high = std::min(high, base_high);
+  const std::string why =
+      "the narrower of its base's and that of runs predicted by a software that was calibrated on "
+      "one other run of their family (tandem-fit calibrated)";
+  text = with_value(std::move(text), experts ? "experts_low" : "interval_low", low, why);
+  return with_value(std::move(text), experts ? "experts_high" : "interval_high", high, why);
+}
+
 }  // namespace
 
 Result<std::string> calibrated_text(const Scenario& scenario, const RunCalibration& calibration,
@@ -302,17 +321,7 @@ Result<std::string> calibrated_text(const Scenario& scenario, const RunCalibrati
                                   each.before, 100 * each.spread_left));
   if (calibration.is_far) return text;
   const FrameworkProfile& profile = calibration.profile;
-  ASSIGN_OR_RETURN(const auto site, calibrated_interval());
-  const std::string why =
-      "the narrower of its base's and that of runs predicted by a software that was calibrated on "
-      "one other run of their family (tandem-fit calibrated)";
-  const bool experts = scenario.job.model.is_moe();
-  const double low = experts ? profile.experts_low : profile.interval_low;
-  const double high = experts ? profile.experts_high : profile.interval_high;
-  text = with_value(text, experts ? "experts_low" : "interval_low",
-                    low > 0 ? std::max(low, site.first) : site.first, why);
-  text = with_value(text, experts ? "experts_high" : "interval_high",
-                    high > 0 ? std::min(high, site.second) : site.second, why);
+  ASSIGN_OR_RETURN(text, with_narrower_interval(text, profile, scenario.job.model.is_moe()));
   std::vector<std::string> kinds = profile.measured_on;
   const Plan& plan = scenario.job.plan;
   const std::string own =
