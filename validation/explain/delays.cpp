@@ -40,7 +40,8 @@ const Op* awaited(const Body& body, const MeasuredStep& step, std::uint32_t op, 
     if (is_compute(body.ops[i].kind) || !other.known()) continue;
     const bool may_hold_up = i < op || other.start_ns <= ready + near;
     const bool ends_in_gap = other.end_ns > ready + near && other.end_ns <= start;
-    if (may_hold_up && ends_in_gap && other.end_ns >= start - near) return &body.ops[i];
+    const bool ends_as_op_begins = other.end_ns >= start - near;
+    if (may_hold_up && ends_in_gap && ends_as_op_begins) return &body.ops[i];
   }
   return nullptr;
 }
@@ -62,19 +63,44 @@ bool ends_with_others(const StepDelays& own, const Delay& delay,
                       const std::vector<StepDelays>& ranks, const std::vector<OpStarts>& starts) {
   const Nanoseconds at = own.step->ops[delay.op].start_ns;
   const Nanoseconds near = std::max(kTolerance, delay.ns / 10);
-  int waiting = 0;
-  bool has_last = false, last_is_alike = false;
+  int waiting = 0;  // ranks that begin an op at this instant after a wait
+  bool has_last = false, last_is_alike = false;  // one without a wait; with the same op and body
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto op = starts[i].lower_bound(at - near);  // the rank's op that starts at this instant
     if (op == starts[i].end() || op->first > at + near) continue;
     const bool waits = std::ranges::any_of(ranks[i].delays, [&](const Delay& other) {
       return other.op == op->second && other.is_before && other.ns > near;
     });
-    waiting += waits ? 1 : 0;
-    has_last |= !waits;
-    last_is_alike |= !waits && ranks[i].body == own.body && op->second == delay.op;
+    if (waits) {
+      ++waiting;
+      continue;
+    }
+    has_last = true;
+    if (ranks[i].body == own.body && op->second == delay.op) last_is_alike = true;
   }
   return last_is_alike || (has_last && waiting > 1);
+}
+
+// Returns the delay of an op that could have begun at `ready`, by the first cause that applies.
+// `is_first`: no compute of the step comes before it.
+Delay delay_before(const Body& body, const MeasuredStep& step, std::uint32_t number,
+                   Nanoseconds ready, bool is_first, Nanoseconds pause_ns) {
+  const Op& op = body.ops[number];
+  const Nanoseconds start = step.ops[number].start_ns, gap = start - ready;
+  Delay delay{number, DelayKind::Launch, GroupKind::Pipeline, gap};
+  if (const Op* const other = awaited(body, step, number, ready, start)) {
+    delay.kind = DelayKind::Overlap;
+    delay.waited_for = body.slots[other->slot].group_kind;
+  } else if (2 * length_of(intersection_of({{ready, start}}, step.copies)) > gap) {
+    delay.kind = DelayKind::Copies;
+  } else if (is_first && op.waits == 0) {
+    delay.kind = DelayKind::Input;
+  } else if (op.kind == OpKind::Optimizer) {
+    delay.kind = DelayKind::Synchronisation;
+  } else if (gap >= pause_ns) {
+    delay.kind = DelayKind::Pause;
+  }
+  return delay;
 }
 
 }  // namespace
@@ -84,31 +110,14 @@ std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanosec
   std::vector<Delay> delays;
   const MeasuredOp* before = nullptr;
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
-    const Op& op = body.ops[i];
-    if (!is_compute(op.kind)) continue;
+    if (!is_compute(body.ops[i].kind)) continue;
     const MeasuredOp& own = step.ops[i];
     const bool is_first = before == nullptr;
     const auto ready = ready_of(body, step, i, before, begin_ns);
     before = &own;
     if (!own.known()) continue;
-    const Nanoseconds gap = ready ? own.start_ns - *ready : 0;
-    if (gap > 0) {
-      const Op* const other = awaited(body, step, i, *ready, own.start_ns);
-      Delay delay{i, DelayKind::Launch, GroupKind::Pipeline, gap};
-      if (other != nullptr) {
-        delay.kind = DelayKind::Overlap;
-        delay.waited_for = body.slots[other->slot].group_kind;
-      } else if (2 * length_of(intersection_of({{*ready, own.start_ns}}, step.copies)) > gap) {
-        delay.kind = DelayKind::Copies;
-      } else if (is_first && op.waits == 0) {
-        delay.kind = DelayKind::Input;
-      } else if (op.kind == OpKind::Optimizer) {
-        delay.kind = DelayKind::Synchronisation;
-      } else if (gap >= pause_ns) {
-        delay.kind = DelayKind::Pause;
-      }
-      delays.push_back(delay);
-    }
+    if (ready && own.start_ns > *ready)
+      delays.push_back(delay_before(body, step, i, *ready, is_first, pause_ns));
     if (own.idle_ns > 0) {
       const DelayKind kind = own.longest_idle_ns >= pause_ns ? DelayKind::Pause : DelayKind::Launch;
       delays.push_back({i, kind, GroupKind::Pipeline, own.idle_ns, false});
