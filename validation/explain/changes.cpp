@@ -1,8 +1,8 @@
 // Makes a change of each factor of a run that is not 1, of the ops' remaining ratios, and of the
 // delays. A change multiplies simulated durations, or adds to them.
 // The measured over the simulated time of an op of compute is kind x stage x rank x its own part:
-// 1.3 = 1.1 x 1.0 x 1.15 x 1.03. usual() is the product without the own part. An operation of a
-// communicator has experts x link x its own part. run_factors.h has the terms.
+// 1.3 = 1.1 x 1.0 x 1.15 x 1.03. usual_ratio() is the product without the own part. An operation of
+// a communicator has experts x link x its own part. run_factors.h has the terms.
 #include "validation/explain/changes.h"
 
 #include <fmt/format.h>
@@ -52,28 +52,32 @@ std::function<void(OpDurations*)> scale_compute(const SharedFactors& factors,
   };
 }
 
-void add_kinds(const SharedFactors& factors, bool of_experts, Changes* changes) {
-  for (const auto& [kind, factor] : of_experts ? factors->expert_kinds : factors->kinds) {
+// Adds a change for each kind of op whose factor is not 1. `whose` is "" or "experts' "; `counts`
+// says which ops of the kind it changes.
+template <class Counts>
+void add_kinds(const SharedFactors& factors, const Factors& kinds, const char* whose,
+               const Counts& counts, Changes* changes) {
+  for (const auto& [kind, factor] : kinds) {
     if (!differs(factor.value)) continue;
     const auto compute_kind = static_cast<OpKind>(kind);
     changes->push_back(
-        {fmt::format("{}{} kernels {}", of_experts ? "experts' " : "", op_kind_name(compute_kind),
+        {fmt::format("{}{} kernels {}", whose, op_kind_name(compute_kind),
                      times_text(factor.value)),
          fmt::format("{} (ops: {}, ranks: {})", middle_of(factors->compared.run), factor.ops,
                      factors->compared.run.ranks.size()),
          factor.value > 1 ? "see tandem trace --top, or --costs for prices by shape; clocks and "
                             "power limits slow all kernels alike"
                           : "the simulation's prices are too high: tandem trace --costs",
-         scale_compute(factors, [factors, compute_kind, of_experts, by = factor.value](
-                                    int rank, const Op& op) {
-           return op.kind == compute_kind && (!of_experts || factors->place_of(rank, op) >= 0) ? by
-                                                                                               : 1;
+         scale_compute(factors, [counts, compute_kind, by = factor.value](int rank, const Op& op) {
+           return op.kind == compute_kind && counts(rank, op) ? by : 1;
          })});
   }
 }
 
+constexpr int kNoPart = -1;
+
 // A way to divide the ops of compute: by stage, by rank, or by place of experts (run_factors.h).
-// Each part has a number and a factor.
+// Each part has a number and a factor. An op of kNoPart keeps its time.
 struct Division {
   const Factors& factors;                   // by the part's number
   std::function<std::string(int)> subject;  // "stage 2: its"
@@ -151,7 +155,7 @@ Division by_place(const SharedFactors& factors) {
   const auto slow_exchanges = [factors](const Factors& places, OpDurations* durations) {
     factors->compared.for_comm([&](std::size_t c, std::size_t i, double ratio) {
       if (places.contains(factors->slowest[c].place))
-        multiply(factors->by_experts(c, ratio), &durations->comm[c][i]);
+        multiply(factors->part_of_experts(c, ratio), &durations->comm[c][i]);
     });
   };
   return {.factors = factors->experts,
@@ -161,7 +165,10 @@ Division by_place(const SharedFactors& factors) {
           .advice =
               "tokens crowd there: balance the router (auxiliary loss, bias, capacity); "
               "model.routing simulates measured loads",
-          .number_of = [factors](int rank, const Op& op) { return factors->place_of(rank, op); },
+          .number_of =
+              [factors](int rank, const Op& op) {
+                return factors->is_of_experts(rank, op) ? factors->places[rank] : kNoPart;
+              },
           .also = slow_exchanges};
 }
 
@@ -176,7 +183,7 @@ std::string longest_slow_run(const RunFactors& factors) {
   Run run, longest;
   factors.compared.for_compute([&](int rank, std::uint32_t i, const Op& op, double ratio) {
     const auto simulated_ns = static_cast<double>(factors.compared.base.compute[rank][i]);
-    const double usual_ns = simulated_ns * factors.usual(rank, op);
+    const double usual_ns = simulated_ns * factors.usual_ratio(rank, op);
     if (run.rank != rank || run.excess_ns <= 0) run = {.rank = rank, .first = &op};
     run.last = &op;
     run.usual_ns += usual_ns;
@@ -196,7 +203,7 @@ std::string longest_slow_run(const RunFactors& factors) {
 void add_ops(const SharedFactors& factors, Changes* changes) {
   std::int64_t ops = 0;
   factors->compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
-    ops += differs(ratio / factors->usual(rank, op)) ? 1 : 0;
+    ops += differs(ratio / factors->usual_ratio(rank, op)) ? 1 : 0;
   });
   if (ops == 0) return;
   changes->push_back(
@@ -205,7 +212,7 @@ void add_ops(const SharedFactors& factors, Changes* changes) {
        "variation that ranks wait for: clocks, other work on the GPU, uneven data",
        [factors](OpDurations* durations) {
          factors->compared.for_compute([&](int rank, std::uint32_t i, const Op& op, double ratio) {
-           multiply(ratio / factors->usual(rank, op), &durations->compute[rank][i]);
+           multiply(ratio / factors->usual_ratio(rank, op), &durations->compute[rank][i]);
          });
        }});
 }
@@ -287,10 +294,14 @@ std::vector<Change> changes_of(const Program& program, const OpDurations& base,
                                const ProfiledRun& run) {
   const auto factors = std::make_shared<const RunFactors>(factors_of({program, base, run}));
   Changes changes;
-  add_kinds(factors, false, &changes);
+  const auto all_ops = [](int, const Op&) { return true; };
+  const auto expert_ops = [factors](int rank, const Op& op) {
+    return factors->is_of_experts(rank, op);
+  };
+  add_kinds(factors, factors->kinds, "", all_ops, &changes);
   add_parts(factors, by_stage(*factors), &changes);
   add_parts(factors, by_rank_of_op(*factors), &changes);
-  add_kinds(factors, true, &changes);
+  add_kinds(factors, factors->expert_kinds, "experts' ", expert_ops, &changes);
   add_parts(factors, by_place(factors), &changes);
   add_ops(factors, &changes);
   add_links(factors, &changes);

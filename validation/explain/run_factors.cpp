@@ -50,7 +50,7 @@ std::vector<int> places_of(const Program& program) {
 Factors kinds_of(const RunFactors& found) {
   RankRatios ratios;
   found.compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
-    if (found.place_of(rank, op) < 0) ratios[static_cast<int>(op.kind)][rank].push_back(ratio);
+    if (!found.is_of_experts(rank, op)) ratios[static_cast<int>(op.kind)][rank].push_back(ratio);
   });
   return shared_medians(ratios);
 }
@@ -66,7 +66,8 @@ Factors stages_of(const RunFactors& found) {
   }
   RankRatios ratios;
   found.compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
-    if (op.stage >= 0 && ranks_of_stage[op.stage] > 1 && found.place_of(rank, op) < 0)
+    const bool is_shared = op.stage >= 0 && ranks_of_stage[op.stage] > 1;
+    if (is_shared && !found.is_of_experts(rank, op))
       ratios[op.stage][rank].push_back(ratio / factor_at(found.kinds, static_cast<int>(op.kind)));
   });
   return ratios.size() > 1 ? shared_medians(ratios) : Factors();
@@ -75,7 +76,7 @@ Factors stages_of(const RunFactors& found) {
 Factors ranks_of(const RunFactors& found) {
   Ratios ratios;
   found.compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
-    if (found.place_of(rank, op) >= 0) return;
+    if (found.is_of_experts(rank, op)) return;
     ratios[rank].push_back(ratio / factor_at(found.kinds, static_cast<int>(op.kind)) /
                            factor_at(found.stages, op.stage));
   });
@@ -87,8 +88,8 @@ template <class Key>
 Factors experts_of(const RunFactors& found, const Key& key) {
   RankRatios ratios;
   found.compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
-    if (const int place = found.place_of(rank, op); place >= 0)
-      ratios[key(place, op)][rank].push_back(ratio / found.usual(rank, op));
+    if (found.is_of_experts(rank, op))
+      ratios[key(found.places[rank], op)][rank].push_back(ratio / found.usual_ratio(rank, op));
   });
   return shared_medians(ratios);
 }
@@ -109,33 +110,32 @@ std::vector<SlowestExperts> slowest_of(const RunFactors& found) {
 std::map<CommLink, Factor> links_of(const RunFactors& found) {
   std::map<CommLink, std::vector<double>> ratios;
   found.compared.for_comm([&](std::size_t c, std::size_t, double ratio) {
-    ratios[found.link_of(c)].push_back(ratio / found.by_experts(c, ratio));
+    ratios[found.link_of(c)].push_back(ratio / found.part_of_experts(c, ratio));
   });
   return medians(std::move(ratios));
 }
 
 }  // namespace
 
-int RunFactors::place_of(int rank, const Op& op) const {
-  const bool is_of_experts =
-      op.kernel >= 0 && compared.program.kernels[op.kernel].name.starts_with("experts ");
-  return is_of_experts ? places[rank] : -1;
+bool RunFactors::is_of_experts(int rank, const Op& op) const {
+  if (op.kernel < 0 || places[rank] < 0) return false;
+  return compared.program.kernels[op.kernel].name.starts_with("experts ");
 }
 
-double RunFactors::usual(int rank, const Op& op) const {
+double RunFactors::usual_ratio(int rank, const Op& op) const {
   const double dense = factor_at(kinds, static_cast<int>(op.kind)) * factor_at(stages, op.stage) *
                        factor_at(ranks, rank);
-  const int place = place_of(rank, op);
-  if (place < 0) return dense;
-  return dense * factor_at(expert_kinds, static_cast<int>(op.kind)) * factor_at(experts, place);
+  if (!is_of_experts(rank, op)) return dense;
+  return dense * factor_at(expert_kinds, static_cast<int>(op.kind)) *
+         factor_at(experts, places[rank]);
 }
 
-double RunFactors::by_experts(std::size_t communicator, double ratio) const {
+double RunFactors::part_of_experts(std::size_t communicator, double ratio) const {
   return std::clamp(ratio, 1.0, slowest[communicator].factor);
 }
 
 double RunFactors::own_ratio(std::size_t communicator, double ratio) const {
-  return ratio / by_experts(communicator, ratio) / factor_at(links, link_of(communicator));
+  return ratio / part_of_experts(communicator, ratio) / factor_at(links, link_of(communicator));
 }
 
 CommLink RunFactors::link_of(std::size_t communicator) const {

@@ -88,13 +88,13 @@ struct RunFactors {
   std::vector<SlowestExperts> slowest;  // by communicator
   std::map<CommLink, Factor> links;
 
-  // Returns the rank's place if the op's time depends on the tokens that its experts get; else -1.
-  int place_of(int rank, const Op& op) const;
+  // Says whether the op's time depends on the tokens that the experts of the rank's place get.
+  bool is_of_experts(int rank, const Op& op) const;
   // Returns the product of all factors of the op: the ratio that is usual for it.
-  double usual(int rank, const Op& op) const;
+  double usual_ratio(int rank, const Op& op) const;
   // Returns the part of an exchange's ratio that its experts explain: from 1 to the slowest's
   // factor.
-  double by_experts(std::size_t communicator, double ratio) const;
+  double part_of_experts(std::size_t communicator, double ratio) const;
   // Returns the part of the ratio that neither its experts nor its link explain.
   double own_ratio(std::size_t communicator, double ratio) const;
   CommLink link_of(std::size_t communicator) const;
