@@ -33,24 +33,28 @@ struct StepTimes {
   std::vector<double> last_ns;   // the end of the last kernel of each step that counts
 
   std::size_t steps() const { return last_ns.size(); }
+  double mean_length_ns() const {
+    return (begin_ns.back() - begin_ns.front()) / static_cast<double>(steps());
+  }
 };
 
 StepTimes times_of(const std::vector<RankSteps>& ranks) {
   std::size_t steps = std::numeric_limits<std::size_t>::max();
   for (const RankSteps& rank : ranks) steps = std::min(steps, rank.steps.size());
+  const bool is_single = steps == 1;
   StepTimes times;
   for (std::size_t s = 0; s < steps; ++s) {
     Nanoseconds begin = std::numeric_limits<Nanoseconds>::max(), last = 0;
     for (const RankSteps& rank : ranks) {
       const MeasuredStep& step = rank.steps[s];
-      const Nanoseconds annotated = steps == 1 ? step.begin_ns.value_or(begin) : begin;
-      begin = std::min({begin, annotated, step.first_ns});
+      begin = std::min(begin, step.first_ns);
+      if (is_single) begin = std::min(begin, step.begin_ns.value_or(begin));
       last = std::max(last, step.last_ns);
     }
     times.begin_ns.push_back(static_cast<double>(begin));
     times.last_ns.push_back(static_cast<double>(last));
   }
-  if (steps == 1) {
+  if (is_single) {
     times.begin_ns.push_back(times.last_ns.back());
   } else {
     times.last_ns.pop_back();
@@ -111,15 +115,13 @@ void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run)
 std::vector<std::vector<StepDelays>> delays_in(const Program& program,
                                                const std::vector<RankSteps>& ranks,
                                                const StepTimes& times) {
-  const double length =
-      (times.begin_ns.back() - times.begin_ns.front()) / static_cast<double>(times.steps());
+  const auto pause_ns = static_cast<Nanoseconds>(kPause * times.mean_length_ns());
   std::vector<std::vector<StepDelays>> steps(times.steps());
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (const RankSteps& rank : ranks) {
       const Body& body = program.body_of(Rank{rank.profile->rank});
       steps[s].push_back({&body, &rank.steps[s],
-                          delays_of(body, rank.steps[s], begin_of(rank, times, s),
-                                    static_cast<Nanoseconds>(kPause * length))});
+                          delays_of(body, rank.steps[s], begin_of(rank, times, s), pause_ns)});
     }
     find_barriers(&steps[s]);
   }
@@ -147,18 +149,16 @@ RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& time
 // known, each operation takes as long as the shortest of the rank's equal ones. `knows_waits`: by
 // slot, whether the profile has all members or tells waits.
 void leave_out_waits(const Body& body, const std::vector<bool>& knows_waits, RankOfRun* run) {
-  std::map<std::tuple<int, OpKind, Bytes>, double> shortest;
-  const auto key = [&](const Op& op) { return std::tuple(op.slot, op.kind, op.bytes); };
+  std::map<std::tuple<int, OpKind, Bytes>, std::vector<double*>> equal;
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
-    if (op.slot < 0 || knows_waits[op.slot] || run->busy_ns[i] < 0) continue;
-    const auto at = shortest.try_emplace(key(op), run->busy_ns[i]).first;
-    at->second = std::min(at->second, run->busy_ns[i]);
+    if (op.slot < 0 || knows_waits[op.slot]) continue;
+    if (run->knows(i)) equal[{op.slot, op.kind, op.bytes}].push_back(&run->busy_ns[i]);
   }
-  for (std::size_t i = 0; i < body.ops.size(); ++i) {
-    const Op& op = body.ops[i];
-    if (op.slot >= 0 && !knows_waits[op.slot] && run->busy_ns[i] >= 0)
-      run->busy_ns[i] = shortest.at(key(op));
+  for (auto& [key, times] : equal) {
+    double shortest = *times.front();
+    for (const double* ns : times) shortest = std::min(shortest, *ns);
+    for (double* ns : times) *ns = shortest;
   }
 }
 
@@ -172,7 +172,7 @@ std::vector<std::vector<double>> comm_of(const Program& program, const OpDuratio
     const Body& body = program.bodies[row.body];
     const std::vector<std::uint32_t> numbers = numbers_in_slots(body);
     for (std::size_t i = 0; i < body.ops.size(); ++i) {
-      if (body.ops[i].slot >= 0 && rank.busy_ns[i] >= 0)
+      if (body.ops[i].slot >= 0 && rank.knows(i))
         told[row.communicators[body.ops[i].slot]][numbers[i]].push_back(rank.busy_ns[i]);
     }
   }
@@ -228,21 +228,15 @@ bool tells_compute(const Program& program, const ProfiledRun& run) {
   for (const RankOfRun& rank : run.ranks) {
     const Body& body = program.body_of(Rank{rank.rank});
     for (std::size_t i = 0; i < body.ops.size(); ++i) {
-      if (is_compute(body.ops[i].kind) && rank.busy_ns[i] >= 0) return true;
+      if (is_compute(body.ops[i].kind) && rank.knows(i)) return true;
     }
   }
   return false;
 }
 
-}  // namespace
-
-Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base,
-                                 const Profile& profile) {
-  RETURN_IF_ERROR(check_ranks_and_steps(profile, static_cast<int>(program.ranks.size())));
-  std::set<int> on_first_clock;
-  for (const ProfileRank& rank : profile.ranks) {
-    if (rank.clock_set == 0) on_first_clock.insert(rank.rank);
-  }
+// Returns the steps of the ranks that are on the first one's clock.
+Result<std::vector<RankSteps>> steps_of(const Program& program, const OpDurations& base,
+                                        const Profile& profile) {
   std::vector<RankSteps> ranks;
   const Replay simulated = replay(program, base);
   for (const ProfileRank& rank : profile.ranks) {
@@ -254,27 +248,44 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
   if (std::ranges::any_of(ranks, [](const RankSteps& rank) { return rank.steps.empty(); }))
     return Error::at(profile.ranks.front().path, "found no kernels in a step, expected some");
   for (const RankSteps& rank : ranks) RETURN_IF_ERROR(check_forwards(program, rank));
+  return ranks;
+}
+
+// Returns, by slot of the rank, whether its waits in communication are known: the rank tells them,
+// or all members are among `ranks`.
+std::vector<bool> knows_waits_of(const Program& program, const RankSteps& rank,
+                                 const std::set<int>& ranks) {
+  std::vector<bool> knows_waits;
+  for (const std::int32_t c : program.ranks[rank.profile->rank].communicators) {
+    const bool has_all = std::ranges::all_of(program.communicators[c].members, [&](Rank member) {
+      return ranks.contains(index(member));
+    });
+    knows_waits.push_back(rank.profile->tells_waits || has_all);
+  }
+  return knows_waits;
+}
+
+}  // namespace
+
+Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base,
+                                 const Profile& profile) {
+  RETURN_IF_ERROR(check_ranks_and_steps(profile, static_cast<int>(program.ranks.size())));
+  ASSIGN_OR_RETURN(const std::vector<RankSteps> ranks, steps_of(program, base, profile));
+  std::set<int> on_first_clock;
+  for (const RankSteps& rank : ranks) on_first_clock.insert(rank.profile->rank);
   const StepTimes times = times_of(ranks);
-  ProfiledRun run{.iteration_ns = (times.begin_ns.back() - times.begin_ns.front()) /
-                                  static_cast<double>(times.steps()),
+  ProfiledRun run{.iteration_ns = times.mean_length_ns(),
                   .between_ns = between_steps(ranks, times),
                   .steps = static_cast<int>(times.steps()),
                   .steps_differ = window_of(profile).steps_differ()};
   const std::vector<std::vector<StepDelays>> delays = delays_in(program, ranks, times);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankSteps& rank = ranks[r];
-    const RankRow& row = program.ranks[rank.profile->rank];
-    const Body& body = program.bodies[row.body];
+    const Body& body = program.body_of(Rank{rank.profile->rank});
     run.ranks.push_back(mean_of(body, rank, times));
     for (const std::vector<StepDelays>& step : delays)
       add_delays(step[r].delays, static_cast<double>(times.steps()), &run.ranks.back());
-    std::vector<bool> knows_waits;
-    for (const std::int32_t c : row.communicators) {
-      knows_waits.push_back(rank.profile->tells_waits ||
-                            std::ranges::all_of(program.communicators[c].members, [&](Rank member) {
-                              return on_first_clock.contains(index(member));
-                            }));
-    }
+    const std::vector<bool> knows_waits = knows_waits_of(program, rank, on_first_clock);
     run.waits_for_unseen |= std::ranges::find(knows_waits, false) != knows_waits.end();
     leave_out_waits(body, knows_waits, &run.ranks.back());
   }

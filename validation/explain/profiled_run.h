@@ -14,6 +14,8 @@ struct RankOfRun {
   int rank = 0;
   std::vector<double> busy_ns;  // by op
   std::vector<Delay> delays;
+
+  bool knows(std::size_t op) const { return busy_ns[op] >= 0; }
 };
 
 struct ProfiledRun {

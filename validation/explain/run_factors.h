@@ -58,7 +58,7 @@ struct ComparedRun {
       const Body& body = program.body_of(Rank{rank.rank});
       for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
         const auto simulated = static_cast<double>(base.compute[rank.rank][i]);
-        if (!is_compute(body.ops[i].kind) || rank.busy_ns[i] < 0 || simulated <= 0) continue;
+        if (!is_compute(body.ops[i].kind) || !rank.knows(i) || simulated <= 0) continue;
         each(rank.rank, i, body.ops[i], rank.busy_ns[i] / simulated);
       }
     }
