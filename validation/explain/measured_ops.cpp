@@ -31,6 +31,24 @@ struct StepKernels {
   std::vector<std::pair<PassPhase, Nanospan>> unnamed;
 };
 
+// How a rank's annotations name passes, and so by what they match the body's.
+struct PassNames {
+  bool annotated = false;         // some annotation names a forward or a backward
+  bool has_stages = false;        // else all passes are of stage -1
+  bool has_microbatches = false;  // else the n-th pass of a phase and stage has microbatch n
+};
+
+PassNames names_of(const ProfileRank& profile) {
+  PassNames names;
+  for (const ProfileAction& action : profile.actions) {
+    if (!action.is_whole || action.phase == PassPhase::Step) continue;
+    names.annotated = true;
+    names.has_stages |= action.stage >= 0;
+    names.has_microbatches |= action.microbatch >= 0;
+  }
+  return names;
+}
+
 // Returns the key's number. Keys are numbered 0, 1, ... in the order in which they first come.
 template <class Key>
 int number_of(const std::type_identity_t<Key>& key, std::map<Key, int>* numbers) {
@@ -49,7 +67,9 @@ std::int32_t loop_thread(const ProfileRank& rank) {
 // Returns whether a kernel is of a forward or a backward. Without PyTorch's calls the launching
 // thread tells: the loop's thread launches forwards, any other (autograd's) backwards.
 PassPhase pass_of(const ProfileRank& rank, const ProfileKernel& kernel, std::int32_t loop) {
-  if (kernel.phase != PassPhase::Unknown || kernel.launch < 0 || loop < 0) return kernel.phase;
+  if (kernel.phase != PassPhase::Unknown) return kernel.phase;
+  const bool knows_threads = kernel.launch >= 0 && loop >= 0;
+  if (!knows_threads) return PassPhase::Unknown;
   return rank.launches[kernel.launch].thread == loop ? PassPhase::Forward : PassPhase::Backward;
 }
 
@@ -124,17 +144,15 @@ std::map<int, StepKernels> kernels_by_step(const ProfileRank& rank, bool annotat
   return steps;
 }
 
-// Lists a rank's ops by pass, in the order of the body. Keys are like the profile's: without
-// `with_stage` their stage is -1; if `by_order`, the n-th pass of a phase and stage has microbatch
-// n.
-std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, bool with_stage, bool by_order) {
+// Lists a rank's ops by pass, in the order of the body, with keys like the profile's.
+std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, const PassNames& names) {
   std::map<PassKey, OpNumbers> passes;
   std::map<std::pair<PassPhase, int>, std::map<std::pair<int, int>, int>> numbers;
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
     if (!is_compute(op.kind)) continue;
-    PassKey key{phase_of(op.kind), with_stage ? op.stage : -1, op.microbatch};
-    if (by_order)
+    PassKey key{phase_of(op.kind), names.has_stages ? op.stage : -1, op.microbatch};
+    if (!names.has_microbatches)
       key.microbatch = number_of({op.stage, op.microbatch}, &numbers[{key.phase, key.stage}]);
     if (key.phase == PassPhase::Step) key = {PassPhase::Step, -1, -1};
     passes[key].push_back(i);
@@ -156,6 +174,7 @@ std::map<CommKey, OpNumbers> ops_by_comm(const Program& program, int rank,
 }
 
 // Returns the part of the kernels' running time from `from` to `to`, both in ns of that time.
+// Example: kernels run from 10 to 14 and from 20 to 26. The part from 3 to 6 is from 13 to 22.
 MeasuredOp part_of(const Intervals& running, double from, double to) {
   MeasuredOp op;
   double before = 0;  // running time of the intervals before this one
@@ -200,6 +219,32 @@ void match_pass(const Intervals& kernels, const OpNumbers& ops,
   }
 }
 
+void match_passes(const std::map<PassKey, OpNumbers>& passes, const StepKernels& kernels,
+                  std::span<const EventTimes> simulated, std::vector<MeasuredOp>* measured) {
+  for (const auto& [key, ops] : passes) {
+    auto at = kernels.passes.find(key);
+    // If weight gradients are passes of their own, a profile's "backward" is the input's.
+    if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
+      at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
+    if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, measured);
+  }
+}
+
+void match_comms(const std::map<CommKey, OpNumbers>& comms, const StepKernels& kernels,
+                 std::vector<MeasuredOp>* measured) {
+  for (const auto& [key, ops] : comms) {
+    auto at = kernels.comms.find(key);
+    // Kernels whose ranks the profile does not tell are there with an empty text.
+    if (at == kernels.comms.end()) at = kernels.comms.find({key.first, ""});
+    if (at == kernels.comms.end() || at->second.size() != ops.size()) continue;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const ProfileKernel& kernel = *at->second[i];
+      (*measured)[ops[i]] = {kernel.start_ns, kernel.end_ns,
+                             kernel.end_ns - kernel.transfer_start_ns, 0};
+    }
+  }
+}
+
 // Sets the idle times of ops of compute.
 void find_idle(const Body& body, const Intervals& active, std::vector<MeasuredOp>* ops) {
   for (std::size_t i = 0; i < ops->size(); ++i) {
@@ -223,43 +268,21 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
                                          std::span<const EventTimes> simulated,
                                          const ProfileRank& profile) {
   const Body& body = program.body_of(Rank{rank});
-  bool annotated = false, has_stages = false, has_microbatches = false;
-  for (const ProfileAction& action : profile.actions) {
-    if (!action.is_whole || action.phase == PassPhase::Step) continue;
-    annotated = true;
-    has_stages |= action.stage >= 0;
-    has_microbatches |= action.microbatch >= 0;
-  }
-  const auto passes = ops_by_pass(body, has_stages, !has_microbatches);
+  const PassNames names = names_of(profile);
+  const auto passes = ops_by_pass(body, names);
   const auto comms = ops_by_comm(program, rank, simulated);
   std::vector<MeasuredStep> steps;
-  for (const auto& [number, kernels] : kernels_by_step(profile, annotated)) {
+  for (const auto& [number, kernels] : kernels_by_step(profile, names.annotated)) {
     const auto forwards = std::ranges::count_if(
         kernels.passes, [](const auto& pass) { return pass.first.phase == PassPhase::Forward; });
-    MeasuredStep step{.forward_runs = annotated ? 0 : static_cast<int>(forwards),
+    MeasuredStep step{.forward_runs = names.annotated ? 0 : static_cast<int>(forwards),
                       .first_ns = kernels.first_ns,
                       .last_ns = kernels.last_ns,
                       .copies = union_of(kernels.copies)};
     if (number > 0) step.begin_ns = profile.steps[number - 1].start_ns;
     step.ops.resize(body.ops.size());
-    for (const auto& [key, ops] : passes) {
-      auto at = kernels.passes.find(key);
-      // If weight gradients are passes of their own, a profile's "backward" is the input's.
-      if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
-        at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
-      if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, &step.ops);
-    }
-    for (const auto& [key, ops] : comms) {
-      auto at = kernels.comms.find(key);
-      // Kernels whose ranks the profile does not tell are there with an empty text.
-      if (at == kernels.comms.end()) at = kernels.comms.find({key.first, ""});
-      if (at == kernels.comms.end() || at->second.size() != ops.size()) continue;
-      for (std::size_t i = 0; i < ops.size(); ++i) {
-        const ProfileKernel& kernel = *at->second[i];
-        step.ops[ops[i]] = {kernel.start_ns, kernel.end_ns,
-                            kernel.end_ns - kernel.transfer_start_ns, 0};
-      }
-    }
+    match_passes(passes, kernels, simulated, &step.ops);
+    match_comms(comms, kernels, &step.ops);
     find_idle(body, kernels.active, &step.ops);
     steps.push_back(std::move(step));
   }
