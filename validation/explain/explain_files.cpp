@@ -19,17 +19,19 @@ namespace tandem {
 Result<MeasuredFiles> measured_files(const std::vector<std::string>& files) {
   MeasuredFiles found;
   for (const std::string& file : files) {
-    const bool is_log = !may_be_profile(file) && is_log_file(file);
-    if (!is_log && !may_be_profile(file) && std::filesystem::is_regular_file(file))
+    if (may_be_profile(file)) {
+      found.profiles.push_back(file);
+    } else if (is_log_file(file)) {
+      if (!found.log.empty())
+        return Error::at(file,
+                         fmt::format("found a second log beside {}, expected one", found.log));
+      found.log = file;
+    } else if (std::filesystem::is_regular_file(file)) {
       return Error::at(file,
                        "found neither a profile (*.json, *.json.gz, SQLite) nor a log with "
                        "seconds of iterations, expected one of them");
-    if (!is_log) {
-      found.profiles.push_back(file);
-    } else if (found.log.empty()) {
-      found.log = file;
     } else {
-      return Error::at(file, fmt::format("found a second log beside {}, expected one", found.log));
+      found.profiles.push_back(file);  // it is not there, which the reader of profiles says
     }
   }
   return found;

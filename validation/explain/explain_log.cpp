@@ -60,31 +60,39 @@ std::string lines_text(const std::vector<LogIteration>& iterations) {
                      iterations.size() > lines.size() ? ", ..." : "");
 }
 
+// Notes what a line says happened before the next iteration.
+void note_line(const std::string& text, LogIteration* next) {
+  const std::string words = lower_case(text);
+  const auto says = [&](std::string_view part) { return words.find(part) != std::string::npos; };
+  next->checkpoint |= says("sav") && says("checkpoint");
+  next->evaluation |= says("validation") || says("evaluat");
+  if (const auto gpus = number_behind(text, "using world size:")) next->gpus = gpus;
+}
+
+// Returns the seconds of the iteration that a line tells of; 0: it tells of none. Once a log has
+// told seconds, a line with a rate alone is no iteration of its own.
+double seconds_of(const LineFigures& figures, bool log_tells_seconds,
+                  const SimulatedIteration& simulated) {
+  if (figures.seconds) return *figures.seconds;
+  if (log_tells_seconds) return 0;
+  if (figures.tokens_per_gpu_s) return simulated.tokens_per_gpu / *figures.tokens_per_gpu_s;
+  if (figures.samples_per_s) return simulated.samples / *figures.samples_per_s;
+  return 0;
+}
+
 // Reads the iterations of a run, the first ones included.
 std::vector<LogIteration> log_iterations(const LogRun& run, const SimulatedIteration& simulated) {
   std::vector<LogIteration> iterations;
   LogIteration next;
-  bool has_seconds = false;
+  bool tells_seconds = false;
   std::optional<double> batch_ahead;  // that MLPerf stated in an earlier line
   for (const auto& [line, number, figures] : run.lines) {
-    next.line = number;
-    const std::string words = lower_case(line.text);
-    const auto says = [&](std::string_view part) { return words.find(part) != std::string::npos; };
-    next.checkpoint |= says("sav") && says("checkpoint");
-    next.evaluation |= says("validation") || says("evaluat");
-    if (const auto gpus = number_behind(line.text, "using world size:")) next.gpus = gpus;
+    note_line(line.text, &next);
     if (const auto stated = mlperf_batch(line.text)) batch_ahead = stated;
     if (!figures) continue;
-    // Once a log has told seconds, a line with a rate alone is no iteration of its own.
-    has_seconds |= figures->seconds.has_value();
-    next.seconds = 0;
-    if (figures->seconds) {
-      next.seconds = *figures->seconds;
-    } else if (!has_seconds && figures->tokens_per_gpu_s) {
-      next.seconds = simulated.tokens_per_gpu / *figures->tokens_per_gpu_s;
-    } else if (!has_seconds && figures->samples_per_s) {
-      next.seconds = simulated.samples / *figures->samples_per_s;
-    }
+    tells_seconds |= figures->seconds.has_value();
+    next.line = number;
+    next.seconds = seconds_of(*figures, tells_seconds, simulated);
     if (!std::isfinite(next.seconds) || next.seconds <= 0) continue;
     next.batch = figures->batch ? figures->batch : batch_ahead;
     next.seq = figures->seq;
@@ -106,9 +114,9 @@ SplitIterations split_iterations(const std::vector<LogIteration>& all, double us
   const double slow = usual + std::max(kSlow * usual, kDeviations * median(std::move(deviations)));
   SplitIterations split;
   for (const LogIteration& each : all) {
-    const SlowKind kind = each.checkpoint   ? SlowKind::Checkpoint
-                          : each.evaluation ? SlowKind::Evaluation
-                                            : SlowKind::Other;
+    SlowKind kind = SlowKind::Other;
+    if (each.evaluation) kind = SlowKind::Evaluation;
+    if (each.checkpoint) kind = SlowKind::Checkpoint;
     (each.seconds > slow ? split.slow[kind] : split.others).push_back(each);
   }
   return split;
@@ -166,9 +174,9 @@ std::optional<std::string> stopped_clock(const LogRun& run, const CountedIterati
   const bool is_megatron = std::ranges::any_of(run.lines, [](const RunLine& line) {
     return line.line.text.find(kMegatronTime) != std::string::npos;
   });
-  if (!has_pauses || !is_megatron || counted.split.slow.contains(SlowKind::Checkpoint) ||
-      counted.split.slow.contains(SlowKind::Evaluation))
-    return std::nullopt;
+  const bool ran_on = counted.split.slow.contains(SlowKind::Checkpoint) ||
+                      counted.split.slow.contains(SlowKind::Evaluation);
+  if (!has_pauses || !is_megatron || ran_on) return std::nullopt;
   return fmt::format(
       "Recent releases of Megatron-LM stop the clock of '{}' for checkpoints and evaluations, "
       "which this log has: what they take is then not in these seconds.",
