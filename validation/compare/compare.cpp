@@ -107,13 +107,10 @@ Nanoseconds iteration_of(const TraceTable& table) {
   return table.rows.empty() ? 0 : end - begin;
 }
 
-// Returns the trace's metrics from its ranks' splits, each of which must add up to the iteration.
-Result<TraceTotal> total_of(const TraceTable& table, const Rows& rows) {
-  const Nanoseconds iteration_ns = iteration_of(table);
-  std::vector<RankSplit> splits = table.splits;
-  std::sort(splits.begin(), splits.end(),
-            [](const RankSplit& a, const RankSplit& b) { return a.rank < b.rank; });
-  std::size_t at = 0;
+// Checks that there is one split for each rank that has rows. Both are in the order of ranks.
+Status check_ranks_of_splits(const TraceTable& table, const Rows& rows,
+                             const std::vector<RankSplit>& splits) {
+  std::size_t at = 0;  // the splits so far
   for (const TraceRow* row : rows) {
     if (at > 0 && splits[at - 1].rank == row->rank) continue;
     if (at == splits.size() || splits[at].rank != row->rank)
@@ -129,6 +126,15 @@ Result<TraceTotal> total_of(const TraceTable& table, const Rows& rows) {
         table.path,
         fmt::format("found the line '# split {}: ...', expected one for each rank that has rows",
                     index(splits[at].rank)));
+  return Done{};
+}
+
+// Returns the trace's metrics from its ranks' splits, each of which must add up to the iteration.
+Result<TraceTotal> total_of(const TraceTable& table, const Rows& rows) {
+  const Nanoseconds iteration_ns = iteration_of(table);
+  std::vector<RankSplit> splits = table.splits;
+  std::ranges::sort(splits, {}, &RankSplit::rank);
+  RETURN_IF_ERROR(check_ranks_of_splits(table, rows, splits));
   for (const RankSplit& split : splits) {
     double sum = static_cast<double>(split.compute_ns) + static_cast<double>(split.bubble_ns);
     for (const Nanoseconds exposed : split.exposed_ns) sum += static_cast<double>(exposed);

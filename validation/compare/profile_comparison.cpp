@@ -152,16 +152,15 @@ struct PhaseDetail {
 };
 
 bool tells_stages(const ComparedSide& side) {
-  bool any = false;
+  bool has_passes = false;
   for (const ProfileSplit& split : side.splits) {
     for (const PhaseTotal& phase : split.phases) {
-      if (phase.phase != PassPhase::Unknown && phase.phase != PassPhase::Step) {
-        any = true;
-        if (phase.stage < 0) return false;
-      }
+      if (phase.phase == PassPhase::Unknown || phase.phase == PassPhase::Step) continue;
+      has_passes = true;
+      if (phase.stage < 0) return false;
     }
   }
-  return any;
+  return has_passes;
 }
 
 bool tells_weight(const ComparedSide& side) {
@@ -181,20 +180,21 @@ PhasesByStage phases_of(const ComparedSide& side, const PhaseDetail& detail) {
   for (const ProfileSplit& split : side.splits) {
     std::set<std::pair<PassPhase, int>> counted;
     for (const PhaseTotal& total : split.phases) {
-      PassPhase phase = total.phase;
-      if (phase == PassPhase::Unknown) continue;
+      if (total.phase == PassPhase::Unknown) continue;
       // In a schedule with weight gradients of their own, a "backward" is the input gradient alone.
-      if (phase == PassPhase::Backward && has_weight) phase = PassPhase::BackwardInput;
-      const bool is_part = phase == PassPhase::BackwardInput || phase == PassPhase::BackwardWeight;
-      const bool merged = is_part && !detail.weight;
-      if (merged) phase = PassPhase::Backward;
-      PhaseSums& sum = sums[{phase, detail.stages ? total.stage : -1}];
+      const bool is_input = total.phase == PassPhase::BackwardInput ||
+                            (total.phase == PassPhase::Backward && has_weight);
+      const bool is_weight = total.phase == PassPhase::BackwardWeight;
+      const bool is_merged = (is_input || is_weight) && !detail.weight;
+      PassPhase phase = is_input ? PassPhase::BackwardInput : total.phase;
+      if (is_merged) phase = PassPhase::Backward;
+      const std::pair key(phase, detail.stages ? total.stage : -1);
+      PhaseSums& sum = sums[key];
       sum.seconds += split.multiplicity * to_seconds(total.time_ns);
       // A rank counts once, also where several of its totals are one here.
-      if (counted.insert({phase, detail.stages ? total.stage : -1}).second)
-        sum.ranks += split.multiplicity;
+      if (counted.insert(key).second) sum.ranks += split.multiplicity;
       // Medians of input and weight gradients do not add up to one of the whole backward.
-      if (total.passes > 0 && !merged) sum.passes.push_back(to_seconds(total.median_ns));
+      if (total.passes > 0 && !is_merged) sum.passes.push_back(to_seconds(total.median_ns));
     }
   }
   for (auto& [key, sum] : sums) {
@@ -304,40 +304,47 @@ bool may_be_alike(double bytes, double other) {
                              [&](double of) { return std::abs(ratio / of - 1) < kNear; });
 }
 
+// Says that both sides know a figure, which is above 0 then.
+bool both_know(double simulated, double measured) { return simulated > 0 && measured > 0; }
+
+// Adds the kinds of communication that one side alone has, if both tell kinds.
+void add_kinds_alone(const ComparedSide& ours, const ComparedSide& theirs,
+                     std::vector<std::string>* why) {
+  if (!tells_kinds(ours) || !tells_kinds(theirs)) return;
+  const std::set<GroupKind> simulated = cuts_of(ours), measured = cuts_of(theirs);
+  for (int i = 0; i < kGroupKinds; ++i) {
+    const auto kind = static_cast<GroupKind>(i);
+    if (simulated.contains(kind) != measured.contains(kind))
+      why->push_back(fmt::format("{} communication {} alone", group_kind_name(kind),
+                                 simulated.contains(kind) ? "simulated" : "measured"));
+  }
+}
+
 // Returns why the two sides cannot be the same job; empty: they can. A job and its profile have the
 // same ranks, kinds of communication, microbatches, sizes of transfers, and FLOPs, which show in
 // the time of compute.
 std::string why_another_job(const ProfileComparison& comparison) {
   const ComparedSide &ours = comparison.simulated, &theirs = comparison.measured;
   std::vector<std::string> why;
-  if (ours.world > 0 && theirs.world > 0 && ours.world != theirs.world)
+  if (both_know(ours.world, theirs.world) && ours.world != theirs.world)
     why.push_back(fmt::format("{} ranks against {}", ours.world, theirs.world));
-  if (tells_kinds(ours) && tells_kinds(theirs)) {
-    const std::set<GroupKind> simulated = cuts_of(ours), measured = cuts_of(theirs);
-    for (int i = 0; i < kGroupKinds; ++i) {
-      const auto kind = static_cast<GroupKind>(i);
-      if (simulated.contains(kind) != measured.contains(kind))
-        why.push_back(fmt::format("{} communication {} alone", group_kind_name(kind),
-                                  simulated.contains(kind) ? "simulated" : "measured"));
-    }
-  }
+  add_kinds_alone(ours, theirs, &why);
   const double forwards = forwards_of(ours), measured_forwards = forwards_of(theirs);
-  if (forwards > 0 && measured_forwards > 0 &&
+  if (both_know(forwards, measured_forwards) &&
       std::abs(forwards - measured_forwards) > 1e-6 * forwards)
     why.push_back(
         fmt::format("{:.4g} forwards a rank and step against {:.4g}", forwards, measured_forwards));
   const double bytes = transfer_bytes(ours), measured_bytes = transfer_bytes(theirs);
-  if (bytes > 0 && measured_bytes > 0 && !may_be_alike(bytes, measured_bytes))
+  if (both_know(bytes, measured_bytes) && !may_be_alike(bytes, measured_bytes))
     why.push_back(fmt::format("transfers between stages of {:.3g} MB against {:.3g} MB",
                               1e-6 * bytes, 1e-6 * measured_bytes));
   const double compute = Means(ours).seconds(&ProfileSplit::compute_ns);
   const double measured_compute = Means(theirs).seconds(&ProfileSplit::compute_ns);
-  if (compute > 0 && measured_compute > 0) {
-    const double ratio = compute / measured_compute;
-    if (ratio > kMostComputeRatio || ratio < 1 / kMostComputeRatio)
-      why.push_back(
-          fmt::format("{:.3g} s of compute a step against {:.3g} s", compute, measured_compute));
-  }
+  const double ratio = compute / measured_compute;
+  const bool is_far = ratio > kMostComputeRatio || ratio < 1 / kMostComputeRatio;
+  if (both_know(compute, measured_compute) && is_far)
+    why.push_back(
+        fmt::format("{:.3g} s of compute a step against {:.3g} s", compute, measured_compute));
   return fmt::format("{}", fmt::join(why, ", "));
 }
 

@@ -8,6 +8,23 @@
 #include "traces/profile/simulated_profile.h"
 
 namespace tandem {
+namespace {
+
+// Says whether the profile's rank may be one of a job of `world` ranks.
+bool may_be_of(const ProfileRank& rank, int world) {
+  if (rank.world > 0 && rank.world != world) return false;  // 0: not known
+  return rank.rank_is_given && rank.rank < world;
+}
+
+// Returns the played rank with this number, or else the first one with its body; or the end.
+auto stand_in_for(int rank, const Program& program, const Trace& trace) {
+  const auto own = std::ranges::find_if(
+      trace.ranks, [&](const RankTrace& played) { return index(played.rank) == rank; });
+  if (own != trace.ranks.end()) return own;
+  return std::ranges::find(trace.ranks, program.ranks[rank].body, &RankTrace::body);
+}
+
+}  // namespace
 
 SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
                           const std::string& by) {
@@ -15,7 +32,7 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
   SimulatedSide side{.by = by, .world = world};
   std::set<std::size_t> wanted;
   for (const ProfileRank& rank : measured.ranks) {
-    if (!rank.rank_is_given || rank.rank >= world || (rank.world > 0 && rank.world != world)) {
+    if (!may_be_of(rank, world)) {
       side.note = fmt::format(
           "The profile is of {}, the simulation of {} ranks: means over all of its ranks stand "
           "against those of the profile.",
@@ -24,12 +41,7 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
       side.profile = profile_of(program, trace);
       return side;
     }
-    const auto is_rank = [&](const RankTrace& played) { return index(played.rank) == rank.rank; };
-    const auto has_its_body = [&](const RankTrace& played) {
-      return played.body == program.ranks[rank.rank].body;
-    };
-    auto at = std::ranges::find_if(trace.ranks, is_rank);
-    if (at == trace.ranks.end()) at = std::ranges::find_if(trace.ranks, has_its_body);
+    const auto at = stand_in_for(rank.rank, program, trace);
     if (at != trace.ranks.end()) wanted.insert(static_cast<std::size_t>(at - trace.ranks.begin()));
   }
   for (const std::size_t i : wanted)
