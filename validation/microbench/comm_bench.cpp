@@ -37,8 +37,9 @@ Groups groups_of(const CommBench& bench) {
     const auto same = std::ranges::find_if(groups.communicators, [&](const Communicator& c) {
       return c.group_kind == group_kind && c.members == test.members;
     });
-    groups.of_test.push_back(static_cast<std::int32_t>(same - groups.communicators.begin()));
-    if (same == groups.communicators.end())
+    const auto number = static_cast<std::int32_t>(same - groups.communicators.begin());
+    groups.of_test.push_back(number);
+    if (same == groups.communicators.end())  // then it gets this number
       groups.communicators.push_back({group_kind, false, test.members});
   }
   return groups;
@@ -49,8 +50,10 @@ OpKind kind_of(CommKind kind, bool first_member) {
   return first_member ? OpKind::Send : OpKind::Recv;
 }
 
-// Returns the first counted op's place in its block: after a barrier, the warm-up and a barrier.
-int first_counted(const CommBench& bench) { return 2 + bench.warmup; }
+// Places in a block: a barrier, the warm-up, a barrier, the counted ops.
+int second_barrier(const CommBench& bench) { return 1 + bench.warmup; }
+int first_counted(const CommBench& bench) { return second_barrier(bench) + 1; }
+int last_counted(const CommBench& bench) { return bench.block_ops() - 1; }
 
 // Adds an op to a body. Each op waits for the one before it, even on another lane.
 void add(Op op, int slot, Body* body) {
@@ -76,13 +79,14 @@ Body body_of(const CommBench& bench, const Groups& groups, Rank rank,
   for (std::size_t t = 0; t < bench.tests.size(); ++t) {
     const CommTest& test = bench.tests[t];
     const auto slot = std::ranges::find(own, groups.of_test[t]);
+    const bool takes_part = slot != own.end();  // else the rank has the barriers alone
     for (const Bytes asked : bench.sizes) {
       Op op{.kind = kind_of(test.kind, rank == test.members[0])};
       op.bytes = comm_size(test.kind, static_cast<int>(test.members.size()), asked).bytes;
       for (int i = 0; i < bench.block_ops(); ++i) {
-        if (i == 0 || i == first_counted(bench) - 1) {
+        if (i == 0 || i == second_barrier(bench)) {
           add({.kind = OpKind::AllReduce, .bytes = kElement, .microbatch = number + i}, 0, &body);
-        } else if (slot != own.end()) {
+        } else if (takes_part) {
           op.microbatch = number + i;
           add(op, static_cast<int>(slot - own.begin()), &body);
         }
@@ -160,7 +164,7 @@ std::vector<double> comm_seconds(const CommBench& bench, const Program& program,
       const int block = ops[i].microbatch / bench.block_ops();
       const int place = ops[i].microbatch % bench.block_ops();
       if (place == first_counted(bench)) begin = events[i].arrive_ns;
-      if (place + 1 < bench.block_ops()) continue;
+      if (place != last_counted(bench)) continue;
       sums[block] += events[i].end_ns - begin;
       ++counts[block];
     }

@@ -199,8 +199,7 @@ class Builder {
 
   // Adds a block in which the groups communicate side by side.
   void comm_block(const MeasuredGroups& comm, const Slots& slots, Bytes bytes) {
-    CostRow row = row_of(comm, bytes);
-    begin(std::move(row));
+    begin(row_of(comm, bytes));
     for (const auto& [rank_and_slot, is_first] : slots) {
       const auto [rank, slot] = rank_and_slot;
       for (int i = 0; i <= options_.repeats; ++i)
@@ -238,8 +237,8 @@ class Builder {
  private:
   CostRow row_of(const MeasuredGroups& comm, Bytes bytes) const {
     CostRow row;
-    row.what =
-        comm.kind == CommKind::SendRecv && options_.copies ? CostKind::Copy : cost_kind(comm.kind);
+    const bool is_copy = comm.kind == CommKind::SendRecv && options_.copies;
+    row.what = is_copy ? CostKind::Copy : cost_kind(comm.kind);
     row.bytes = static_cast<double>(bytes);
     row.ranks = comm.ranks;
     row.between_nodes = comm.between_nodes;
@@ -249,9 +248,10 @@ class Builder {
 
   static Op op_of(const MeasuredGroups& comm, Bytes bytes, bool is_first) {
     Op op;
-    op.kind = comm.kind != CommKind::SendRecv ? op_kind(comm.kind)
-              : is_first                      ? OpKind::Send
-                                              : OpKind::Recv;
+    if (comm.kind == CommKind::SendRecv)
+      op.kind = is_first ? OpKind::Send : OpKind::Recv;
+    else
+      op.kind = op_kind(comm.kind);
     op.sms = static_cast<std::int16_t>(comm.sms);
     op.bytes = bytes;
     op.duration_ns = priced_ns(comm, bytes);
@@ -299,8 +299,8 @@ class Builder {
     kernel.name = row.name.empty() ? std::string(cost_kind_name(row.what)) : row.name;
     kernel.gemms = row.gemms;
     kernel.attention_flops = row.attention_flops;
-    kernel.memory_bytes =
-        row.what == CostKind::Memory || row.what == CostKind::Kernel ? row.bytes : 0;
+    const bool has_passes = row.what == CostKind::Memory || row.what == CostKind::Kernel;
+    kernel.memory_bytes = has_passes ? row.bytes : 0;
     kernel.memory_share = row.what == CostKind::Memory && ns > 0 ? 1 : 0;
     bench_.program.kernels.push_back(std::move(kernel));
     return static_cast<std::int32_t>(bench_.program.kernels.size()) - 1;
@@ -390,18 +390,21 @@ void gather(const DeviceBench& bench, const Trace& trace, const RankTrace& rank,
             std::vector<std::vector<Nanoseconds>>* times) {
   const std::vector<Op>& ops = bench.program.bodies[rank.body].ops;
   const auto events = trace.events_of(bench.program, rank);
+  const auto is_slowdown = [&](const Op& op) {
+    return bench.rows[op.microbatch].what == CostKind::Slowdown;
+  };
   std::map<std::int32_t, std::vector<std::pair<Nanoseconds, Nanoseconds>>> beside;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    const bool slows = bench.rows[ops[i].microbatch].what == CostKind::Slowdown;
+    const Op& op = ops[i];
     // A barrier, unlike the block's communication, has one part.
-    if (slows && !is_compute(ops[i].kind) && ops[i].parts > 1)
-      beside[ops[i].microbatch].emplace_back(events[i].start_ns, events[i].end_ns);
+    const bool is_barrier = op.parts == 1;
+    if (is_slowdown(op) && !is_compute(op.kind) && !is_barrier)
+      beside[op.microbatch].emplace_back(events[i].start_ns, events[i].end_ns);
   }
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Op& op = ops[i];
-    if (op.part == 0 || op.kind == OpKind::Recv) continue;
-    const bool slowed = bench.rows[op.microbatch].what == CostKind::Slowdown;
-    if (slowed && !is_covered(beside[op.microbatch], events[i])) continue;
+    if (op.part == 0 || op.kind == OpKind::Recv) continue;  // part 0: warm-up, or a barrier
+    if (is_slowdown(op) && !is_covered(beside[op.microbatch], events[i])) continue;
     (*times)[op.microbatch].push_back(events[i].end_ns - events[i].start_ns);
   }
 }
@@ -421,7 +424,8 @@ Result<DeviceBench> device_bench(const Program& of, const DeviceBenchOptions& op
   const auto largest = std::ranges::max_element(
       parts.gemms, {}, [](const auto& gemm) { return gemm.first.flops(); });
   for (const MeasuredGroups& comm : measured_groups(of)) {
-    if (!(comm.kind == CommKind::SendRecv ? options.transfers : options.collectives)) continue;
+    const bool is_real = comm.kind == CommKind::SendRecv ? options.transfers : options.collectives;
+    if (!is_real) continue;
     const Builder::Slots slots = builder.join_class(of, comm);
     std::set<Bytes> sizes;
     for (const auto& [bytes, ns] : comm.priced) sizes.insert(bytes);
