@@ -51,8 +51,9 @@ Result<Scenario> load_place(const CommOptions& options) {
   ASSIGN_OR_RETURN(Scenario place, load_cluster(options.cluster));
   const auto launched = launched_rank();
   const Backend* const backend = backend_named(options.backend);
-  if (backend != nullptr && backend->own_processes && launched && launched->ranks > 1)
-    place.cluster.gpus = launched->ranks;
+  const bool has_processes = backend != nullptr && backend->own_processes;
+  const bool is_launched = launched && launched->ranks > 1;
+  if (has_processes && is_launched) place.cluster.gpus = launched->ranks;
   if (options.ranks > 0) place.cluster.gpus = options.ranks;
   if (!options.placement.empty()) place.cluster.cyclic = options.placement == "cyclic";
   if (place.cluster.gpus < 2)

@@ -39,8 +39,9 @@ Status write_report(const SizeCommand& options, const SizeResult& result) {
   PageData page = size_page(
       "What to buy or rent for " + std::filesystem::path(options.input).stem().string() + "?",
       result);
-  const std::optional<std::size_t> best = result.recommended();
-  for (const std::size_t job : best ? result.machines[*best].jobs : std::vector<std::size_t>()) {
+  std::vector<std::size_t> jobs;
+  if (const auto best = result.recommended()) jobs = result.machines[*best].jobs;
+  for (const std::size_t job : jobs) {
     const SizedJob& sized = result.sized[job];
     ASSIGN_OR_RETURN(
         const RunResult again,

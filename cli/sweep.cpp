@@ -106,6 +106,23 @@ Result<SweepRuns> read_sweep(const SweepCommand& options, Engine engine) {
   return SweepRuns{std::move(file), std::move(results)};
 }
 
+// Returns --jobs, or else one a core; ranks, which share the cores, take one each.
+int jobs_at_once(const SweepCommand& options, bool has_ranks) {
+  if (options.jobs == 0 && has_ranks) return 1;
+  return jobs_or_cores(options.jobs);
+}
+
+// Prints how many runs failed or have warnings, and how many rows there are.
+void print_end(const SweepEnd& ended) {
+  if (ended.failed > 0)
+    say(fmt::format("{}: {} of {} runs failed, the first is '{}': see the column error",
+                    ended.written, ended.failed, ended.rows, ended.first_failure));
+  if (ended.warned > 0)
+    say(fmt::format("{}: {} of {} runs have warnings: see the column warnings", ended.written,
+                    ended.warned, ended.rows));
+  fmt::print(standard_output(), "{}: {} rows\n", ended.written, ended.rows);
+}
+
 Status run_sweep(const SweepCommand& options) {
   RETURN_IF_ERROR(check_sweep_files(options));
   RETURN_IF_ERROR(check_html_page(options.report));
@@ -117,7 +134,7 @@ Status run_sweep(const SweepCommand& options) {
         fmt::format("--shard: found {} ranks ({}), expected one process: ranks share the "
                     "runs by themselves",
                     launched->ranks, launched->family)};
-  const int jobs = options.jobs > 0 ? options.jobs : has_ranks ? 1 : jobs_or_cores(0);
+  const int jobs = jobs_at_once(options, has_ranks);
   const Engine engine = engine_of(options.engine);
   // Reads in a function of its own, so that the thread that shows progress has ended before the
   // sweep forks.
@@ -138,13 +155,7 @@ Status run_sweep(const SweepCommand& options) {
   progress.reset();
   if (!ended.ok()) return ended.error();
   if (!ended->is_reporter) return Done{};
-  if (ended->failed > 0)
-    say(fmt::format("{}: {} of {} runs failed, the first is '{}': see the column error",
-                    ended->written, ended->failed, ended->rows, ended->first_failure));
-  if (ended->warned > 0)
-    say(fmt::format("{}: {} of {} runs have warnings: see the column warnings", ended->written,
-                    ended->warned, ended->rows));
-  fmt::print(standard_output(), "{}: {} rows\n", ended->written, ended->rows);
+  print_end(*ended);
   return write_report(options, *ended);
 }
 

@@ -79,12 +79,14 @@ Status validate_suite(ValidateOptions options) {
       Error::Failed};
 }
 
-// Returns the kind of input as a letter of option_table.cpp: 'a' cases, 'u' a suite, 'l' a log,
-// which may have any name.
+// The kinds of input, by their letters in option_table.cpp.
+constexpr char kCaseList = 'a', kSuiteFile = 'u', kLogFile = 'l';
+
+// Returns the kind of the input. A log may have any name.
 char kind_of(const std::string& path) {
-  if (path.ends_with(".csv")) return 'a';
-  if (path.ends_with(".toml")) return 'u';
-  return path.ends_with(".log") || is_log_file(path) ? 'l' : 'u';
+  if (path.ends_with(".csv")) return kCaseList;
+  if (path.ends_with(".toml")) return kSuiteFile;
+  return path.ends_with(".log") || is_log_file(path) ? kLogFile : kSuiteFile;
 }
 
 Status validate_log(const ValidateOptions& options) {
@@ -188,11 +190,11 @@ void add_validate(const Command& app) {
       "         tandem validate train.log run.sh config.json --cluster dgx-h100");
   const auto run = [options]() -> Status {
     const char kind = kind_of(options->input);
-    if (kind != 'l' && !options->beside.empty())
+    if (kind != kLogFile && !options->beside.empty())
       return Error{fmt::format("found {} beside {}, expected other files with a log only",
                                options->beside.front(), options->input)};
-    if (kind == 'l') return validate_log(*options);
-    return kind == 'u' ? validate_suite(*options) : validate_cases(*options);
+    if (kind == kLogFile) return validate_log(*options);
+    return kind == kSuiteFile ? validate_suite(*options) : validate_cases(*options);
   };
   command.run(run, [options]() -> Result<CommandInput> {
     return CommandInput{options->input, {kind_of(options->input)}};

@@ -43,9 +43,9 @@ Result<Written> write_job(const ChakraExport& made, const ChakraJob& job, int ra
   std::vector<std::string> paths;
   const auto write = [&](const std::string& path, const std::string& bytes) {
     const Status status = write_file(path, bytes);
-    std::error_code ignored;
-    for (const std::string& before : paths) {
-      if (!status.ok()) std::filesystem::remove(before, ignored);
+    if (!status.ok()) {
+      std::error_code ignored;
+      for (const std::string& before : paths) std::filesystem::remove(before, ignored);
     }
     paths.push_back(path);
     return status;
