@@ -47,58 +47,91 @@ struct MeasuredGroup {
 };
 using MeasuredGroups = std::map<CommShape, MeasuredGroup>;
 
-// Returns how many ranks each node has.
-Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterSpec& spec,
-                                        const MeasuredCommOptions& options) {
-  const auto fault = [&](const std::string& message) {
-    return Error::at(fmt::format("{}:{}", table.path, table.line), message);
-  };
-  std::vector<int> nodes;
+Error fault_of(const LoggedTable& table, const std::string& message) {
+  return Error::at(fmt::format("{}:{}", table.path, table.line), message);
+}
+
+// Returns how many ranks each node has, of a table that names no hosts: equally many.
+Result<std::vector<int>> ranks_of_equal_nodes(const LoggedTable& table, int nodes) {
+  if (nodes == 0)
+    return fault_of(table, fmt::format("found a table of {} ranks without their hosts, expected "
+                                       "--nodes",
+                                       table.ranks));
+  if (table.ranks % nodes != 0)
+    return fault_of(table, fmt::format("found {} ranks and --nodes {}, expected equally many on "
+                                       "each node",
+                                       table.ranks, nodes));
+  return std::vector<int>(static_cast<std::size_t>(nodes), table.ranks / nodes);
+}
+
+// Returns how many ranks each node has, of a table that names hosts. Several hosts in a row may be
+// one node.
+Result<std::vector<int>> ranks_of_joined_hosts(const LoggedTable& table, const ClusterSpec& spec,
+                                               int hosts_of_node) {
   const std::vector<int>& hosts = table.ranks_of_host;
   constexpr int kMostGpusOfHost = 16;  // a node of more is several hosts, such as an NVL72
-  if (hosts.size() > 1 && spec.gpus_per_node > kMostGpusOfHost && options.hosts_of_node == 0)
-    return fault(fmt::format("found {} hosts and nodes of {} GPUs ({}), expected --hosts-per-node",
-                             hosts.size(), spec.gpus_per_node, spec.name));
-  const auto hosts_of_node = static_cast<std::size_t>(std::max(options.hosts_of_node, 1));
+  if (hosts.size() > 1 && spec.gpus_per_node > kMostGpusOfHost && hosts_of_node == 0)
+    return fault_of(table, fmt::format("found {} hosts and nodes of {} GPUs ({}), expected "
+                                       "--hosts-per-node",
+                                       hosts.size(), spec.gpus_per_node, spec.name));
+  const auto joined = static_cast<std::size_t>(std::max(hosts_of_node, 1));
+  std::vector<int> nodes;
   for (std::size_t host = 0; host < hosts.size(); ++host) {
-    if (host % hosts_of_node == 0) nodes.push_back(0);
+    if (host % joined == 0) nodes.push_back(0);
     nodes.back() += hosts[host];
   }
-  if (hosts.empty() && options.nodes == 0)
-    return fault(fmt::format("found a table of {} ranks without their hosts, expected --nodes",
-                             table.ranks));
-  if (hosts.empty()) {
-    if (table.ranks % options.nodes != 0)
-      return fault(fmt::format("found {} ranks and --nodes {}, expected equally many on each node",
-                               table.ranks, options.nodes));
-    nodes.assign(static_cast<std::size_t>(options.nodes), table.ranks / options.nodes);
-  }
-  if (const int most = std::ranges::max(nodes); most > spec.gpus_per_node)
-    return fault(
-        fmt::format("found {} ranks on a node, expected at most {}, the GPUs of a node of {}", most,
-                    spec.gpus_per_node, spec.name));
   return nodes;
 }
 
-// Adds a line for each two tables that measure some size more than 10 % apart, on the worst size.
+// Returns how many ranks each node has.
+Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterSpec& spec,
+                                        const MeasuredCommOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<int> nodes,
+                   table.ranks_of_host.empty()
+                       ? ranks_of_equal_nodes(table, options.nodes)
+                       : ranks_of_joined_hosts(table, spec, options.hosts_of_node));
+  if (const int most = std::ranges::max(nodes); most > spec.gpus_per_node)
+    return fault_of(table, fmt::format("found {} ranks on a node, expected at most {}, the GPUs "
+                                       "of a node of {}",
+                                       most, spec.gpus_per_node, spec.name));
+  return nodes;
+}
+
+// Returns the devices of ranks that are on the first GPUs of each node.
+std::vector<DeviceId> devices_of(const std::vector<int>& ranks_of_node, int gpus_per_node) {
+  std::vector<DeviceId> devices;
+  for (std::size_t node = 0; node < ranks_of_node.size(); ++node) {
+    for (int i = 0; i < ranks_of_node[node]; ++i)
+      devices.push_back(DeviceId{static_cast<int>(node) * gpus_per_node + i});
+  }
+  return devices;
+}
+
+// Returns a line on the size that two tables measure farthest apart; empty: none is more than 10 %
+// apart.
+std::string largest_difference(const std::string& name, const LoggedTable& a,
+                               const LoggedTable& b) {
+  double worst_ratio = 1.1;
+  std::string note;
+  for (const LoggedTime& one : a.times) {
+    for (const LoggedTime& other : b.times) {
+      const double ratio = std::max(one.seconds / other.seconds, other.seconds / one.seconds);
+      if (one.bytes != other.bytes || ratio <= worst_ratio) continue;
+      worst_ratio = ratio;
+      note = fmt::format(
+          "{}: {} bytes take {:.4g} us in {}:{} and {:.4g} us in {}:{}; the fit has both", name,
+          one.bytes, 1e6 * one.seconds, a.path, one.line, 1e6 * other.seconds, b.path, other.line);
+    }
+  }
+  return note;
+}
+
+// Adds a line for each two tables that differ.
 void compare_tables(const std::string& name, const std::vector<LoggedTable>& tables,
                     std::vector<std::string>* notes) {
   for (std::size_t a = 0; a < tables.size(); ++a) {
     for (std::size_t b = a + 1; b < tables.size(); ++b) {
-      double worst_ratio = 1.1;
-      std::string note;
-      for (const LoggedTime& one : tables[a].times) {
-        for (const LoggedTime& other : tables[b].times) {
-          const double ratio = std::max(one.seconds / other.seconds, other.seconds / one.seconds);
-          if (one.bytes != other.bytes || ratio <= worst_ratio) continue;
-          worst_ratio = ratio;
-          note = fmt::format(
-              "{}: {} bytes take {:.4g} us in {}:{} and {:.4g} us in {}:{}; the fit "
-              "has both",
-              name, one.bytes, 1e6 * one.seconds, tables[a].path, one.line, 1e6 * other.seconds,
-              tables[b].path, other.line);
-        }
-      }
+      const std::string note = largest_difference(name, tables[a], tables[b]);
       if (!note.empty()) notes->push_back(note);
     }
   }
@@ -142,11 +175,7 @@ Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const Clu
       }
       ASSIGN_OR_RETURN(const std::vector<int> nodes, ranks_of_nodes(table, spec, options));
       MeasuredGroup& group = groups[{*kind, table.ranks, static_cast<int>(nodes.size())}];
-      group.devices.clear();  // the ranks of a node are on its first GPUs
-      for (std::size_t node = 0; node < nodes.size(); ++node) {
-        for (int i = 0; i < nodes[node]; ++i)
-          group.devices.push_back(DeviceId{static_cast<int>(node) * spec.gpus_per_node + i});
-      }
+      group.devices = devices_of(nodes, spec.gpus_per_node);
       group.tables.push_back(std::move(table));
     }
   }
