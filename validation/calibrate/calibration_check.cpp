@@ -9,30 +9,18 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <tuple>
 
-#include "base/parallel/parallel.h"
 #include "base/quantile.h"
 #include "base/random.h"
 #include "validation/calibrate/calibrate_run.h"
+#include "validation/published/published_checks.h"
 
 namespace tandem {
 namespace {
 
 constexpr std::size_t kMostCalibrations = 8;  // of a group of runs
 constexpr double kTail = 0.05;                // of the interval, on either side
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-double mean_error(const std::vector<double>& residuals) {
-  std::vector<double> errors;
-  for (const double r : residuals) errors.push_back(std::abs(std::expm1(r)));
-  return mean(errors);
-}
 
 // Runs of one family on one GPU by one software: by place in a list of rows.
 using Site = std::vector<std::size_t>;
@@ -105,32 +93,6 @@ double share_inside(const Logs& logs, const std::pair<double, double>& bounds) {
   return static_cast<double>(count) / static_cast<double>(logs.size());
 }
 
-// Calibrates on each run in a child process, which returns its residuals as JSON. Gives the
-// residuals of all predictions.
-Result<std::vector<double>> predicted_after_each(
-    const FitData& data, const Rows& rows, const std::vector<Scenario>& scenarios,
-    const std::vector<OneCalibration>& calibrations,
-    const std::function<void(int done, int of)>& on_run) {
-  const auto count = static_cast<int>(calibrations.size());
-  int done = 0;
-  const auto texts = fork_map(
-      count, data.jobs,
-      [&](int i) -> Result<std::string> {
-        ASSIGN_OR_RETURN(const std::vector<double> list,
-                         predicted_after(data, rows, scenarios, calibrations[i]));
-        return nlohmann::json(list).dump();
-      },
-      [&](int) { on_run(++done, count); });
-  std::vector<double> residuals;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (!texts[i].ok())
-      return Error::at(data.cases[rows[calibrations[i].on]].place(), texts[i].error().text());
-    for (const double r : nlohmann::json::parse(*texts[i]).get<std::vector<double>>())
-      residuals.push_back(r);
-  }
-  return residuals;
-}
-
 // Refits without the families whose names begin with `prefix`, then calibrates on their runs one by
 // one. `around` is the fit to all families: the refit begins there. Appends log(measured /
 // predicted) of the calibrated predictions to *logs.
@@ -157,15 +119,22 @@ Result<CalibratedFamilies> check_families(const FitData& data, const Linearized&
     }
   }
   const std::vector<OneCalibration> calibrations = calibrations_of(sites);
-  ASSIGN_OR_RETURN(const std::vector<double> by_calibrated,
-                   predicted_after_each(data, own, scenarios, calibrations, on_run));
+  Rows calibrated_on;
+  for (const OneCalibration& one : calibrations) calibrated_on.push_back(own[one.on]);
+  const auto after = [&](std::size_t i) {
+    return predicted_after(data, own, scenarios, calibrations[i]);
+  };
+  ASSIGN_OR_RETURN(const auto lists, for_each_row(data, calibrated_on, after, on_run));
+  std::vector<double> by_calibrated;
+  for (const std::vector<double>& list : lists)
+    by_calibrated.insert(by_calibrated.end(), list.begin(), list.end());
   for (const double r : by_calibrated) logs->push_back(-r);
   return CalibratedFamilies{.name = prefix,
                             .runs = static_cast<int>(by_whole.size()),
                             .calibrations = static_cast<int>(calibrations.size()),
-                            .before = mean_error(by_left_out),
-                            .after = mean_error(by_calibrated),
-                            .fitted = mean_error(by_whole)};
+                            .before = errors_of(by_left_out).mape,
+                            .after = errors_of(by_calibrated).mape,
+                            .fitted = errors_of(by_whole).mape};
 }
 
 }  // namespace

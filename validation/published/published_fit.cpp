@@ -115,29 +115,6 @@ Result<double> residual(const Scenario& scenario, const Case& run) {
   return std::log(result.iteration_s / run.measured_s);
 }
 
-// Computes a list of numbers for each row, each in a process of its own.
-Result<std::vector<std::vector<double>>> for_each_row(
-    const FitData& data, const Rows& rows,
-    const std::function<Result<std::vector<double>>(int row)>& numbers) {
-  const int count = static_cast<int>(rows.size());
-  int done = 0;
-  const auto texts = fork_map(
-      count, data.jobs,
-      [&](int i) -> Result<std::string> {
-        ASSIGN_OR_RETURN(const std::vector<double> found, numbers(rows[i]));
-        return nlohmann::json(found).dump();
-      },
-      [&](int) {
-        if (data.on_row) data.on_row(++done, count);
-      });
-  std::vector<std::vector<double>> all;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (!texts[i].ok()) return Error::at(data.cases[rows[i]].place(), texts[i].error().text());
-    all.push_back(nlohmann::json::parse(*texts[i]).get<std::vector<double>>());
-  }
-  return all;
-}
-
 double noise_of(const FitData& data, int row) {
   return weight_of(data.plan, data.cases[row].family)->noise;
 }
@@ -175,29 +152,6 @@ LeastSquares least_squares_of(const FitData& data, const Rows& rows, ResidualsAt
   return problem;
 }
 
-Status check_device_key(const Constant& constant, const CsvTable& table, int row) {
-  for (const std::string& file : split(constant.profile, " ")) {
-    auto device = load_device(file);
-    if (!device.ok()) return table.error(row, device.error().text());
-    if (device_constant(constant.key, &*device) == nullptr)
-      return table.error(
-          row, fmt::format("found key '{}', expected training_clock, or that of a precision with "
-                           "GEMMs of its own",
-                           constant.key));
-  }
-  return Done{};
-}
-
-Status check_profile_key(const Constant& constant, const CsvTable& table, int row) {
-  if (const auto profile = load_framework_profile(constant.profile); !profile.ok())
-    return table.error(row, profile.error().text());
-  const auto fields = profile_fields();
-  if (std::ranges::find(fields, constant.key, &ProfileField::key) == fields.end())
-    return table.error(row,
-                       fmt::format("found key '{}', expected one of a software's", constant.key));
-  return Done{};
-}
-
 Result<Constant> read_constant(const CsvTable& table, int row) {
   Constant constant;
   constant.profile = table.text(row, "software");
@@ -208,8 +162,24 @@ Result<Constant> read_constant(const CsvTable& table, int row) {
   ASSIGN_OR_RETURN(constant.most, table.number(row, "most"));
   if (!(constant.sigma > 0 && constant.least <= constant.prior && constant.prior <= constant.most))
     return table.error(row, "expected a sigma above 0, and least <= prior <= most");
-  const auto check_key = is_of_devices(constant) ? check_device_key : check_profile_key;
-  RETURN_IF_ERROR(check_key(constant, table, row));
+  if (is_of_devices(constant)) {
+    for (const std::string& file : split(constant.profile, " ")) {
+      auto device = load_device(file);
+      if (!device.ok()) return table.error(row, device.error().text());
+      if (device_constant(constant.key, &*device) == nullptr)
+        return table.error(
+            row, fmt::format("found key '{}', expected training_clock, or that of a precision with "
+                             "GEMMs of its own",
+                             constant.key));
+    }
+    return constant;
+  }
+  if (const auto profile = load_framework_profile(constant.profile); !profile.ok())
+    return table.error(row, profile.error().text());
+  const auto fields = profile_fields();
+  if (std::ranges::find(fields, constant.key, &ProfileField::key) == fields.end())
+    return table.error(row,
+                       fmt::format("found key '{}', expected one of a software's", constant.key));
   return constant;
 }
 
@@ -333,15 +303,37 @@ Result<std::vector<Scenario>> scenarios_at(const FitData& data, const Rows& rows
   return all;
 }
 
+Result<std::vector<std::vector<double>>> for_each_row(
+    const FitData& data, const Rows& rows, const NumbersOfRow& numbers,
+    const std::function<void(int done, int of)>& on_row) {
+  const int count = static_cast<int>(rows.size());
+  int done = 0;
+  const auto texts = fork_map(
+      count, data.jobs,
+      [&](int i) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const std::vector<double> found, numbers(static_cast<std::size_t>(i)));
+        return nlohmann::json(found).dump();
+      },
+      [&](int) {
+        if (on_row) on_row(++done, count);
+      });
+  std::vector<std::vector<double>> all;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].ok()) return Error::at(data.cases[rows[i]].place(), texts[i].error().text());
+    all.push_back(nlohmann::json::parse(*texts[i]).get<std::vector<double>>());
+  }
+  return all;
+}
+
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
   ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
   ASSIGN_OR_RETURN(const PricedProfiles prices, prices_at(data, profile_values(data.plan, values)));
-  ASSIGN_OR_RETURN(
-      const auto lists, for_each_row(data, rows, [&](int row) -> Result<std::vector<double>> {
-        ASSIGN_OR_RETURN(const double found,
-                         residual(priced_scenario(data, row, names, prices), data.cases[row]));
-        return std::vector{found};
-      }));
+  const auto residual_of = [&](std::size_t i) -> Result<std::vector<double>> {
+    const Scenario scenario = priced_scenario(data, rows[i], names, prices);
+    ASSIGN_OR_RETURN(const double found, residual(scenario, data.cases[rows[i]]));
+    return std::vector{found};
+  };
+  ASSIGN_OR_RETURN(const auto lists, for_each_row(data, rows, residual_of, data.on_row));
   std::vector<double> all;
   for (const std::vector<double>& list : lists) all.push_back(list.front());
   return all;
@@ -377,7 +369,8 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
   const ProfileValues given = profile_values(data.plan, values);
   ASSIGN_OR_RETURN(const PricedProfiles prices, prices_at(data, given));
   ASSIGN_OR_RETURN(const std::vector<PriceStep> steps, price_steps(data, given));
-  const auto row_slopes = [&](int row) -> Result<std::vector<double>> {
+  const auto row_slopes = [&](std::size_t i) -> Result<std::vector<double>> {
+    const int row = rows[i];
     const Scenario scenario = priced_scenario(data, row, names, prices);
     ASSIGN_OR_RETURN(const double before, residual(scenario, data.cases[row]));
     std::vector<double> found;
@@ -391,7 +384,7 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
     }
     return found;
   };
-  ASSIGN_OR_RETURN(auto lists, for_each_row(data, rows, row_slopes));
+  ASSIGN_OR_RETURN(auto lists, for_each_row(data, rows, row_slopes, data.on_row));
   Slopes all;
   for (std::size_t i = 0; i < rows.size(); ++i) all[rows[i]] = std::move(lists[i]);
   return all;

@@ -68,6 +68,12 @@ ProfileValues profile_values(const FitPlan& plan, const Values& values);
 Result<std::vector<Scenario>> scenarios_at(const FitData& data, const Rows& rows,
                                            const Values& values);
 
+// Computes a list of numbers for each row, each in a process of its own. numbers(i) is for rows[i].
+using NumbersOfRow = std::function<Result<std::vector<double>>(std::size_t i)>;
+Result<std::vector<std::vector<double>>> for_each_row(
+    const FitData& data, const Rows& rows, const NumbersOfRow& numbers,
+    const std::function<void(int done, int of)>& on_row);
+
 // Returns log(predicted / measured) for each row.
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values);
 
