@@ -9,10 +9,10 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/quantile.h"
+#include "results/field_table.h"
 
 namespace tandem {
 namespace {
@@ -81,12 +81,14 @@ const CommTotal* found_in(const CommsByLabel& comms, const CommLabel& label) {
   return at == comms.end() ? nullptr : &at->second;
 }
 
-std::set<CommLabel> labels_of(const CommsByLabel& a, const CommsByLabel& b) {
-  std::set<CommLabel> labels;
-  for (const CommsByLabel* comms : {&a, &b}) {
-    for (const auto& [label, comm] : *comms) labels.insert(label);
+// Returns the keys of both maps.
+template <class Key, class Value>
+std::set<Key> keys_of_both(const std::map<Key, Value>& a, const std::map<Key, Value>& b) {
+  std::set<Key> keys;
+  for (const auto* each : {&a, &b}) {
+    for (const auto& [key, value] : *each) keys.insert(key);
   }
-  return labels;
+  return keys;
 }
 
 std::optional<double> overlap_of(const CommTotal* comm) {
@@ -106,7 +108,7 @@ void add_values(ProfileComparison* comparison) {
   };
   const CommsByLabel ours = comms_of_side(comparison->simulated, &ProfileSplit::kinds);
   const CommsByLabel theirs = comms_of_side(comparison->measured, &ProfileSplit::kinds);
-  const std::set<CommLabel> labels = labels_of(ours, theirs);
+  const std::set<CommLabel> labels = keys_of_both(ours, theirs);
   seconds("step", &ProfileSplit::step_ns);
   seconds("compute", &ProfileSplit::compute_ns);
   // If one side does not have a kind of communication, nothing of it is exposed there.
@@ -133,7 +135,7 @@ void add_comms(ProfileComparison* comparison) {
   const auto copy = [](const CommTotal* comm) {
     return comm == nullptr ? std::nullopt : std::optional(*comm);
   };
-  for (const CommLabel& label : labels_of(ours, theirs))
+  for (const CommLabel& label : keys_of_both(ours, theirs))
     comparison->comms.push_back(
         {label, copy(found_in(ours, label)), copy(found_in(theirs, label))});
 }
@@ -209,11 +211,7 @@ void add_phases_of_both(ProfileComparison* comparison) {
       tells_weight(comparison->simulated) && tells_weight(comparison->measured)};
   const PhasesByStage ours = phases_of(comparison->simulated, detail);
   const PhasesByStage theirs = phases_of(comparison->measured, detail);
-  std::set<std::pair<PassPhase, int>> keys;
-  for (const PhasesByStage* sums : {&ours, &theirs}) {
-    for (const auto& [key, sum] : *sums) keys.insert(key);
-  }
-  for (const auto& key : keys) {
+  for (const auto& key : keys_of_both(ours, theirs)) {
     ComparedPhase phase{.phase = key.first, .stage = key.second};
     const auto take = [&](const PhasesByStage& from, std::optional<double>* seconds,
                           std::optional<double>* pass) {
@@ -348,16 +346,12 @@ std::string why_another_job(const ProfileComparison& comparison) {
   return fmt::format("{}", fmt::join(why, ", "));
 }
 
-using Json = nlohmann::ordered_json;
-
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
 Json json_of_comm(const std::optional<CommTotal>& comm) {
   if (!comm) return nullptr;
   return {{"count", comm->count},
           {"s", to_seconds(comm->time_ns)},
           {"exposed_s", to_seconds(comm->exposed_ns)},
-          {"overlap_fraction", or_null(overlap_of(&*comm))},
+          {"overlap_fraction", overlap_of(&*comm)},
           {"busbw_GBps", comm->sized_ns > 0 ? Json(1e-9 * comm->bus_bytes_per_s()) : Json()}};
 }
 
@@ -370,7 +364,7 @@ Json json_of_side(const ComparedSide& side) {
                              {"stands_for", split.multiplicity},
                              {"span_s", to_seconds(split.span_ns)},
                              {"idle_fraction", split.idle_fraction()},
-                             {"overlap_fraction", or_null(overlap)}});
+                             {"overlap_fraction", overlap}});
   }
   return json;
 }
@@ -402,8 +396,8 @@ Json to_json(const ProfileComparison& comparison) {
   for (const ComparedValue& value : comparison.values)
     json["rows"].push_back({{"name", value.name},
                             {"unit", value.is_share ? "fraction" : "s"},
-                            {"simulated", or_null(value.simulated)},
-                            {"measured", or_null(value.measured)}});
+                            {"simulated", value.simulated},
+                            {"measured", value.measured}});
   json["communication"] = Json::array();
   for (const ComparedComm& comm : comparison.comms)
     json["communication"].push_back({{"name", comm.label.text()},
@@ -413,10 +407,10 @@ Json to_json(const ProfileComparison& comparison) {
   for (const ComparedPhase& phase : comparison.phases)
     json["passes"].push_back({{"phase", std::string(phase_name(phase.phase))},
                               {"stage", phase.stage},
-                              {"simulated_s", or_null(phase.simulated_s)},
-                              {"measured_s", or_null(phase.measured_s)},
-                              {"simulated_pass_s", or_null(phase.simulated_pass_s)},
-                              {"measured_pass_s", or_null(phase.measured_pass_s)}});
+                              {"simulated_s", phase.simulated_s},
+                              {"measured_s", phase.measured_s},
+                              {"simulated_pass_s", phase.simulated_pass_s},
+                              {"measured_pass_s", phase.measured_pass_s}});
   json["simulated"] = json_of_side(comparison.simulated);
   json["measured"] = json_of_side(comparison.measured);
   json["another_job"] = comparison.another_job.empty() ? Json() : Json(comparison.another_job);

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "planning/choose/resolve.h"
 #include "planning/simulate/simulate.h"
 #include "planning/what_if/savings.h"
+#include "results/field_table.h"
 #include "sim/engines.h"
 
 namespace tandem {
@@ -119,9 +119,6 @@ Result<std::vector<SuiteRow>> run_suite(const std::vector<Scenario>& given,
 }
 
 nlohmann::ordered_json to_json(const SuiteRow& row) {
-  const auto number = [](std::optional<double> value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-  };
   return {{"axes", row.axes},
           {"points", row.points},
           {"simulated_s", row.simulated_s},
@@ -132,16 +129,16 @@ nlohmann::ordered_json to_json(const SuiteRow& row) {
           {"simulated_bubble", row.simulated_bubble},
           {"measured_bubble", row.measured_bubble},
           {"bubble_difference", row.simulated_bubble - row.measured_bubble},
-          {"simulated_overlap", number(row.simulated_overlap)},
-          {"measured_overlap", number(row.measured_overlap)},
-          {"overlap_difference", number(row.overlap_difference())},
-          {"simulated_ratio", number(row.simulated_ratio)},
-          {"measured_ratio", number(row.measured_ratio)},
-          {"ratio_error", number(row.ratio_error())},
+          {"simulated_overlap", row.simulated_overlap},
+          {"measured_overlap", row.measured_overlap},
+          {"overlap_difference", row.overlap_difference()},
+          {"simulated_ratio", row.simulated_ratio},
+          {"measured_ratio", row.measured_ratio},
+          {"ratio_error", row.ratio_error()},
           {"own_s", row.own_s},
           {"own_iteration_error", row.own_iteration_error()},
           {"own_bubble_difference", row.own_bubble_difference},
-          {"own_overlap_difference", number(row.own_overlap_difference)},
+          {"own_overlap_difference", row.own_overlap_difference},
           {"communication_dominates", row.communicates},
           {"engine", row.engine},
           {"is_bounded", row.is_bounded},

@@ -58,6 +58,19 @@ std::vector<std::string> notes_on(const Explanation& explanation, const Profile&
 
 }  // namespace
 
+double add_causes(std::vector<Cause> causes, Explanation* explanation) {
+  double sum = 0;
+  for (Cause& cause : causes) {
+    sum += cause.alone_s;
+    if (std::abs(cause.alone_s) < kLeastCause * explanation->measured_s)
+      explanation->smaller_s += cause.alone_s;
+    else
+      explanation->causes.push_back(std::move(cause));
+  }
+  std::ranges::stable_sort(explanation->causes, std::greater(), &Cause::alone_s);
+  return sum;
+}
+
 bool Explanation::is_explained() const {
   return std::abs(not_explained_s) <= kMostUnexplained * measured_s;
 }
@@ -73,22 +86,17 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
                           .steps = run.steps,
                           .ranks_in_all = static_cast<int>(program.ranks.size())};
   OpDurations all = base;
-  double sum = 0;
+  std::vector<Cause> causes;
   explanation.ranks = explained_ranks(program, base, run);
   for (Change& change : changes_of(program, base, run)) {
     OpDurations alone = base;
     change.apply(&alone);
     change.apply(&all);
     const double alone_s = to_seconds(replayed(program, alone) - base_ns);
-    sum += alone_s;
-    if (std::abs(alone_s) < kLeastCause * explanation.measured_s) {
-      explanation.smaller_s += alone_s;
-      continue;
-    }
-    explanation.causes.push_back(
+    causes.push_back(
         {std::move(change.what), alone_s, std::move(change.evidence), std::move(change.advice)});
   }
-  std::ranges::stable_sort(explanation.causes, std::greater(), &Cause::alone_s);
+  const double sum = add_causes(std::move(causes), &explanation);
   const double all_s = to_seconds(replayed(program, all));
   explanation.interactions_s = all_s - explanation.simulated_s - sum;
   explanation.not_explained_s = explanation.measured_s - all_s;

@@ -49,6 +49,10 @@ struct Explanation {
 
 inline constexpr double kLeastCause = 0.005, kMostUnexplained = 0.02;
 
+// Adds causes in order, those that are too small to smaller_s. Returns the sum of all seconds.
+// REQUIRES: measured_s is set.
+double add_causes(std::vector<Cause> causes, Explanation* explanation);
+
 // Explains a profile of the Program's run. `simulated`: its trace, by any engine. Ops of ranks that
 // the profile lacks take the factors of their kind and stage. Error(BadInput) if the profile has
 // ranks that the Program has not, or tells no passes, or if the Program's ranks have more than 50

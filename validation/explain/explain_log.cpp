@@ -264,14 +264,7 @@ Result<LogExplanation> explain_log(const std::string& path, std::string_view tex
   const auto count = static_cast<double>(all.size());
   Explanation explanation{.simulated_s = simulated.seconds, .measured_s = sum / count};
   explanation.steps = static_cast<int>(all.size());
-  double explained_s = 0;
-  const auto add = [&](std::string what, double s, std::string evidence, std::string advice) {
-    explained_s += s;
-    if (std::abs(s) < kLeastCause * explanation.measured_s)
-      explanation.smaller_s += s;
-    else
-      explanation.causes.push_back({std::move(what), s, std::move(evidence), std::move(advice)});
-  };
+  std::vector<Cause> causes;
   for (const auto& [kind, iterations] : counted.split.slow) {
     double excess = 0, most = 0;
     for (const LogIteration& each : iterations) {
@@ -279,19 +272,20 @@ Result<LogExplanation> explain_log(const std::string& path, std::string_view tex
       most = std::max(most, each.seconds);
     }
     const SlowWords& words = kSlowWords[static_cast<std::size_t>(kind)];
-    add(words.what, excess / count,
-        fmt::format("{}, {:.4g} s at most", lines_text(iterations), most), words.advice);
+    causes.push_back({words.what, excess / count,
+                      fmt::format("{}, {:.4g} s at most", lines_text(iterations), most),
+                      words.advice});
   }
   const std::optional<Drift> drift = drift_of(counted.split.others, usual);
   const double steady = drift ? drift->begin_s : usual;
   if (drift)
-    add("iterations drift", drift->longer_s,
-        fmt::format("{:.4g} s in the first third, {:.4g} s in the last", drift->first_s,
-                    drift->last_s),
-        drift->last_s > drift->first_s
-            ? "look for temperature, clocks, memory that fragments, longer sequences"
-            : "it grew faster: leave the first third out when you compare");
-  std::ranges::stable_sort(explanation.causes, std::greater(), &Cause::alone_s);
+    causes.push_back({"iterations drift", drift->longer_s,
+                      fmt::format("{:.4g} s in the first third, {:.4g} s in the last",
+                                  drift->first_s, drift->last_s),
+                      drift->last_s > drift->first_s
+                          ? "look for temperature, clocks, memory that fragments, longer sequences"
+                          : "it grew faster: leave the first third out when you compare"});
+  const double explained_s = add_causes(std::move(causes), &explanation);
   explanation.not_explained_s = explanation.measured_s - simulated.seconds - explained_s;
   if (std::abs(explanation.not_explained_s) >= kLeastCause * explanation.measured_s) {
     explanation.notes.push_back(fmt::format(

@@ -129,16 +129,7 @@ Result<Explanation> explain_passes(const ProfileComparison& comparison) {
                           .measured_s = measured.step_s,
                           .steps = comparison.measured.window.steps,
                           .ranks_in_all = static_cast<int>(comparison.measured.splits.size())};
-  double sum = 0;
-  for (Cause& cause : causes_of(simulated, measured)) {
-    sum += cause.alone_s;
-    if (std::abs(cause.alone_s) < kLeastCause * explanation.measured_s) {
-      explanation.smaller_s += cause.alone_s;
-    } else {
-      explanation.causes.push_back(std::move(cause));
-    }
-  }
-  std::ranges::stable_sort(explanation.causes, std::greater(), &Cause::alone_s);
+  const double sum = add_causes(causes_of(simulated, measured), &explanation);
   // Two kinds of communication that are exposed at once both count: the causes may exceed the sum.
   const double rest = explanation.measured_s - explanation.simulated_s - sum;
   explanation.not_explained_s = std::abs(rest) < 1e-9 ? 0 : rest;
