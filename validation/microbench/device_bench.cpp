@@ -219,9 +219,7 @@ class Builder {
     row.what = CostKind::Slowdown;
     row.gemms = {gemm};
     begin(std::move(row));
-    CostRow alone;
-    alone.gemms = {gemm};
-    const std::int32_t kernel = add_kernel(alone, gemm_ns);
+    const std::int32_t kernel = add_kernel({.gemms = {gemm}}, gemm_ns);
     // Communication comes first, so that it is issued before the GEMMs that should run beside it.
     std::set<int> ranks;
     for (const auto& [rank_and_slot, is_first] : slots) {
@@ -236,14 +234,12 @@ class Builder {
 
  private:
   CostRow row_of(const MeasuredGroups& comm, Bytes bytes) const {
-    CostRow row;
     const bool is_copy = comm.kind == CommKind::SendRecv && options_.copies;
-    row.what = is_copy ? CostKind::Copy : cost_kind(comm.kind);
-    row.bytes = static_cast<double>(bytes);
-    row.ranks = comm.ranks;
-    row.between_nodes = comm.between_nodes;
-    row.sms = comm.sms;
-    return row;
+    return {.what = is_copy ? CostKind::Copy : cost_kind(comm.kind),
+            .bytes = static_cast<double>(bytes),
+            .ranks = comm.ranks,
+            .between_nodes = comm.between_nodes,
+            .sms = comm.sms};
   }
 
   static Op op_of(const MeasuredGroups& comm, Bytes bytes, bool is_first) {
@@ -284,24 +280,24 @@ class Builder {
         barrier_[rank] = waits.empty() ? -1 : static_cast<std::int64_t>(waits.back());
         continue;
       }
-      Op op;
-      op.kind = OpKind::AllReduce;
-      op.slot = 0;
-      op.lane = bench_.program.bodies[rank].slots[0].lane;
-      op.bytes = sizeof(float);
-      op.microbatch = block;
-      barrier_[rank] = add(rank, op, waits);
+      barrier_[rank] = add(rank,
+                           {.kind = OpKind::AllReduce,
+                            .lane = bench_.program.bodies[rank].slots[0].lane,
+                            .slot = 0,
+                            .bytes = sizeof(float),
+                            .microbatch = block},
+                           waits);
     }
   }
 
   std::int32_t add_kernel(const CostRow& row, double ns) {
+    const bool is_passes = row.what == CostKind::Memory;
     Kernel kernel;
     kernel.name = row.name.empty() ? std::string(cost_kind_name(row.what)) : row.name;
     kernel.gemms = row.gemms;
     kernel.attention_flops = row.attention_flops;
-    const bool has_passes = row.what == CostKind::Memory || row.what == CostKind::Kernel;
-    kernel.memory_bytes = has_passes ? row.bytes : 0;
-    kernel.memory_share = row.what == CostKind::Memory && ns > 0 ? 1 : 0;
+    if (is_passes || row.what == CostKind::Kernel) kernel.memory_bytes = row.bytes;
+    if (is_passes && ns > 0) kernel.memory_share = 1;
     bench_.program.kernels.push_back(std::move(kernel));
     return static_cast<std::int32_t>(bench_.program.kernels.size()) - 1;
   }
@@ -342,34 +338,20 @@ class Builder {
 };
 
 void add_compute(const Parts& parts, Builder* builder) {
-  for (const auto& [gemm, ns] : parts.gemms) {
-    CostRow row;
-    row.gemms = {gemm};
-    builder->compute_block(std::move(row), ns);
-  }
-  for (const auto& [flops, ns] : parts.attention_ns) {
-    CostRow row;
-    row.what = CostKind::Attention;
-    row.attention_flops = flops;
-    builder->compute_block(std::move(row), ns);
-  }
+  for (const auto& [gemm, ns] : parts.gemms) builder->compute_block({.gemms = {gemm}}, ns);
+  for (const auto& [flops, ns] : parts.attention_ns)
+    builder->compute_block({.what = CostKind::Attention, .attention_flops = flops}, ns);
   std::set<double> passes;
   if (!parts.passes.empty()) passes.insert(*parts.passes.rbegin());
-  for (const double bytes : with_ladder(std::move(passes), kMiB, 1024 * kMiB)) {
-    CostRow row;
-    row.what = CostKind::Memory;
-    row.bytes = bytes;
-    builder->compute_block(std::move(row), bytes * parts.ns_per_byte);
-  }
-  for (const auto& [kernel, ns] : parts.whole) {
-    CostRow row;
-    row.what = CostKind::Kernel;
-    row.name = kernel.name;
-    row.gemms = kernel.gemms;
-    row.attention_flops = kernel.attention_flops;
-    row.bytes = kernel.memory_bytes;
-    builder->compute_block(std::move(row), static_cast<double>(ns));
-  }
+  for (const double bytes : with_ladder(std::move(passes), kMiB, 1024 * kMiB))
+    builder->compute_block({.what = CostKind::Memory, .bytes = bytes}, bytes * parts.ns_per_byte);
+  for (const auto& [kernel, ns] : parts.whole)
+    builder->compute_block({.what = CostKind::Kernel,
+                            .name = kernel.name,
+                            .gemms = kernel.gemms,
+                            .attention_flops = kernel.attention_flops,
+                            .bytes = kernel.memory_bytes},
+                           static_cast<double>(ns));
 }
 
 // Says whether at least the share kCovered of the event is inside the intervals, which do not
