@@ -97,16 +97,6 @@ Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterS
   return nodes;
 }
 
-// Returns the devices of ranks that are on the first GPUs of each node.
-std::vector<DeviceId> devices_of(const std::vector<int>& ranks_of_node, int gpus_per_node) {
-  std::vector<DeviceId> devices;
-  for (std::size_t node = 0; node < ranks_of_node.size(); ++node) {
-    for (int i = 0; i < ranks_of_node[node]; ++i)
-      devices.push_back(DeviceId{static_cast<int>(node) * gpus_per_node + i});
-  }
-  return devices;
-}
-
 // Returns a line on the size that two tables measure farthest apart; empty: none is more than 10 %
 // apart.
 std::string largest_difference(const std::string& name, const LoggedTable& a,
@@ -175,7 +165,11 @@ Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const Clu
       }
       ASSIGN_OR_RETURN(const std::vector<int> nodes, ranks_of_nodes(table, spec, options));
       MeasuredGroup& group = groups[{*kind, table.ranks, static_cast<int>(nodes.size())}];
-      group.devices = devices_of(nodes, spec.gpus_per_node);
+      group.devices.clear();  // the ranks of a node are on its first GPUs
+      for (std::size_t node = 0; node < nodes.size(); ++node) {
+        for (int i = 0; i < nodes[node]; ++i)
+          group.devices.push_back(DeviceId{static_cast<int>(node) * spec.gpus_per_node + i});
+      }
       group.tables.push_back(std::move(table));
     }
   }

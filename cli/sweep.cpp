@@ -112,17 +112,6 @@ int jobs_at_once(const SweepCommand& options, bool has_ranks) {
   return jobs_or_cores(options.jobs);
 }
 
-// Prints how many runs failed or have warnings, and how many rows there are.
-void print_end(const SweepEnd& ended) {
-  if (ended.failed > 0)
-    say(fmt::format("{}: {} of {} runs failed, the first is '{}': see the column error",
-                    ended.written, ended.failed, ended.rows, ended.first_failure));
-  if (ended.warned > 0)
-    say(fmt::format("{}: {} of {} runs have warnings: see the column warnings", ended.written,
-                    ended.warned, ended.rows));
-  fmt::print(standard_output(), "{}: {} rows\n", ended.written, ended.rows);
-}
-
 Status run_sweep(const SweepCommand& options) {
   RETURN_IF_ERROR(check_sweep_files(options));
   RETURN_IF_ERROR(check_html_page(options.report));
@@ -155,7 +144,13 @@ Status run_sweep(const SweepCommand& options) {
   progress.reset();
   if (!ended.ok()) return ended.error();
   if (!ended->is_reporter) return Done{};
-  print_end(*ended);
+  if (ended->failed > 0)
+    say(fmt::format("{}: {} of {} runs failed, the first is '{}': see the column error",
+                    ended->written, ended->failed, ended->rows, ended->first_failure));
+  if (ended->warned > 0)
+    say(fmt::format("{}: {} of {} runs have warnings: see the column warnings", ended->written,
+                    ended->warned, ended->rows));
+  fmt::print(standard_output(), "{}: {} rows\n", ended->written, ended->rows);
   return write_report(options, *ended);
 }
 

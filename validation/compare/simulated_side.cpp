@@ -16,14 +16,6 @@ bool may_be_of(const ProfileRank& rank, int world) {
   return rank.rank_is_given && rank.rank < world;
 }
 
-// Returns the played rank with this number, or else the first one with its body; or the end.
-auto stand_in_for(int rank, const Program& program, const Trace& trace) {
-  const auto own = std::ranges::find_if(
-      trace.ranks, [&](const RankTrace& played) { return index(played.rank) == rank; });
-  if (own != trace.ranks.end()) return own;
-  return std::ranges::find(trace.ranks, program.ranks[rank].body, &RankTrace::body);
-}
-
 }  // namespace
 
 SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
@@ -41,7 +33,9 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
       side.profile = profile_of(program, trace);
       return side;
     }
-    const auto at = stand_in_for(rank.rank, program, trace);
+    auto at = std::ranges::find(trace.ranks, Rank{rank.rank}, &RankTrace::rank);
+    if (at == trace.ranks.end())
+      at = std::ranges::find(trace.ranks, program.ranks[rank.rank].body, &RankTrace::body);
     if (at != trace.ranks.end()) wanted.insert(static_cast<std::size_t>(at - trace.ranks.begin()));
   }
   for (const std::size_t i : wanted)

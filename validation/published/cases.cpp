@@ -192,19 +192,6 @@ Result<double> measured_s(const CsvTable& table, int row, bool whole) {
   return table.number(row, kMeasured[0]);  // an Error, as the cell is empty
 }
 
-Result<double> measured_bytes(const CsvTable& table, int row) {
-  double bytes = 0;
-  for (const MemoryColumn& column : kMemory) {
-    if (table.text(row, column.name).empty()) continue;
-    ASSIGN_OR_RETURN(const double value, table.number(row, column.name));
-    if (value <= 0)
-      return table.error(row, fmt::format("column '{}': found {:g}, expected a number above 0",
-                                          column.name, value));
-    bytes = value * column.unit;
-  }
-  return bytes;
-}
-
 // Reads a row. `whole`: a row without a required cell is an Error.
 Result<Case> read_case(const CsvTable& table, int row, const std::string& path, bool whole) {
   Case run;
@@ -234,7 +221,14 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path, 
   RETURN_IF_ERROR(check_other_names(table, row));
   ASSIGN_OR_RETURN(run.sets, sets_of(table, row));
   ASSIGN_OR_RETURN(run.measured_s, measured_s(table, row, whole));
-  ASSIGN_OR_RETURN(run.measured_memory_bytes, measured_bytes(table, row));
+  for (const MemoryColumn& column : kMemory) {
+    if (table.text(row, column.name).empty()) continue;
+    ASSIGN_OR_RETURN(const double value, table.number(row, column.name));
+    if (value <= 0)
+      return table.error(row, fmt::format("column '{}': found {:g}, expected a number above 0",
+                                          column.name, value));
+    run.measured_memory_bytes = value * column.unit;
+  }
   return run;
 }
 
