@@ -47,53 +47,45 @@ struct MeasuredGroup {
 };
 using MeasuredGroups = std::map<CommShape, MeasuredGroup>;
 
-Error fault_of(const LoggedTable& table, const std::string& message) {
-  return Error::at(fmt::format("{}:{}", table.path, table.line), message);
-}
-
-// Returns how many ranks each node has, of a table that names no hosts: equally many.
-Result<std::vector<int>> ranks_of_equal_nodes(const LoggedTable& table, int nodes) {
-  if (nodes == 0)
-    return fault_of(table, fmt::format("found a table of {} ranks without their hosts, expected "
-                                       "--nodes",
-                                       table.ranks));
-  if (table.ranks % nodes != 0)
-    return fault_of(table, fmt::format("found {} ranks and --nodes {}, expected equally many on "
-                                       "each node",
-                                       table.ranks, nodes));
-  return std::vector<int>(static_cast<std::size_t>(nodes), table.ranks / nodes);
-}
-
-// Returns how many ranks each node has, of a table that names hosts. Several hosts in a row may be
-// one node.
-Result<std::vector<int>> ranks_of_joined_hosts(const LoggedTable& table, const ClusterSpec& spec,
-                                               int hosts_of_node) {
-  const std::vector<int>& hosts = table.ranks_of_host;
-  constexpr int kMostGpusOfHost = 16;  // a node of more is several hosts, such as an NVL72
-  if (hosts.size() > 1 && spec.gpus_per_node > kMostGpusOfHost && hosts_of_node == 0)
-    return fault_of(table, fmt::format("found {} hosts and nodes of {} GPUs ({}), expected "
-                                       "--hosts-per-node",
-                                       hosts.size(), spec.gpus_per_node, spec.name));
-  const auto joined = static_cast<std::size_t>(std::max(hosts_of_node, 1));
+// Returns how many ranks each node has, of which so many hosts in a row are one.
+std::vector<int> joined_hosts(const std::vector<int>& ranks_of_host, std::size_t hosts_of_node) {
   std::vector<int> nodes;
-  for (std::size_t host = 0; host < hosts.size(); ++host) {
-    if (host % joined == 0) nodes.push_back(0);
-    nodes.back() += hosts[host];
+  for (std::size_t host = 0; host < ranks_of_host.size(); ++host) {
+    if (host % hosts_of_node == 0) nodes.push_back(0);
+    nodes.back() += ranks_of_host[host];
   }
   return nodes;
 }
 
-// Returns how many ranks each node has.
+// Returns how many ranks each node has. If the table names no hosts, all have equally many.
 Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterSpec& spec,
                                         const MeasuredCommOptions& options) {
-  ASSIGN_OR_RETURN(const std::vector<int> nodes,
-                   table.ranks_of_host.empty()
-                       ? ranks_of_equal_nodes(table, options.nodes)
-                       : ranks_of_joined_hosts(table, spec, options.hosts_of_node));
+  const auto fault = [&](const std::string& message) {
+    return Error::at(fmt::format("{}:{}", table.path, table.line), message);
+  };
+  std::vector<int> nodes;
+  const std::vector<int>& hosts = table.ranks_of_host;
+  if (hosts.empty()) {
+    if (options.nodes == 0)
+      return fault(fmt::format("found a table of {} ranks without their hosts, expected --nodes",
+                               table.ranks));
+    if (table.ranks % options.nodes != 0)
+      return fault(fmt::format("found {} ranks and --nodes {}, expected equally many on each node",
+                               table.ranks, options.nodes));
+    nodes.assign(static_cast<std::size_t>(options.nodes), table.ranks / options.nodes);
+  } else {
+    constexpr int kMostGpusOfHost = 16;  // a node of more is several hosts, such as an NVL72
+    const bool may_be_joined = hosts.size() > 1 && spec.gpus_per_node > kMostGpusOfHost;
+    if (may_be_joined && options.hosts_of_node == 0)
+      return fault(
+          fmt::format("found {} hosts and nodes of {} GPUs ({}), expected --hosts-per-node",
+                      hosts.size(), spec.gpus_per_node, spec.name));
+    nodes = joined_hosts(hosts, static_cast<std::size_t>(std::max(options.hosts_of_node, 1)));
+  }
   if (const int most = std::ranges::max(nodes); most > spec.gpus_per_node)
-    return fault_of(table, fmt::format("found {} ranks on a node, expected at most {}, the GPUs "
-                                       "of a node of {}",
-                                       most, spec.gpus_per_node, spec.name));
+    return fault(
+        fmt::format("found {} ranks on a node, expected at most {}, the GPUs of a node of {}", most,
+                    spec.gpus_per_node, spec.name));
   return nodes;
 }
 

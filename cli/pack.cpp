@@ -75,8 +75,7 @@ void add_pack(const Command& app) {
       .range(1, 1000000);
   command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
       .one_of({"ideal", "simgrid"});
-  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the file's settings");
   command.option("--only", &options->only, "the run whose name holds this text");
   command.flag("--json", &options->json, "print one JSON document, and nothing else");
   add_wide(command, &options->wide);

@@ -193,8 +193,7 @@ void add_run(const Command& app) {
       app.subcommand("run", "Runs one run of a scenario (TOML), or a Program (CSV), for real.");
   command.option("input", &options->input, "SCENARIO.toml or PROGRAM.csv").required();
   add_exec_options(command, options.get());
-  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the file's settings");
   command.option("--only", &options->only, "the run whose name holds this text");
   OutputFiles& files = options->real.files;
   command.option("--trace", &files.trace_csv,

@@ -267,8 +267,7 @@ void add_schedule(const Command& app) {
   command.option(
       "input", &options->input,
       "SCENARIO.toml (its first run), ORDER.csv, or a log or module with a table of Primus");
-  command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the scenario's settings");
   command.option("--only", &options->only, "the scenario's first run whose name holds this");
   command.option("--order", &options->order.name,
                  fmt::format("{}", fmt::join(order_names(), ", ")));

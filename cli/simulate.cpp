@@ -263,10 +263,7 @@ void add_simulate(const Command& app) {
               "simgrid: flows that share a link share its bandwidth (default for a "
               "scenario); ideal: no contention (default for a Program)")
       .one_of({"ideal", "simgrid"});
-  command
-      .option("--set", &options->sets,
-              "KEY=VALUE over the file's settings, for every run; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the file's settings, for every run");
   command.option("--only", &options->only, "only runs whose name holds this text");
   const Option costs = command.option(
       "--costs", &options->priced_by.costs,

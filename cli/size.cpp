@@ -87,8 +87,7 @@ void add_size(const Command& app) {
       "tuned, and days, cost and energy of the trainings follow, failures included. The cheapest "
       "in time is recommended. Exit status 1: none is in time and within the limits.");
   command.option("input", &options->input, "SCENARIO.toml with [size] and [price]").required();
-  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the file's settings");
   command.option("--only", &options->only, "only runs whose name holds this text");
   command
       .option("--among", &options->among,

@@ -175,10 +175,7 @@ void add_sweep(const Command& app) {
               "simgrid: flows that share a link share its bandwidth (default); ideal: no "
               "contention")
       .one_of({"ideal", "simgrid"});
-  command
-      .option("--set", &options->sets,
-              "KEY=VALUE over the file's settings, for every run; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the file's settings, for every run");
   command.option("--only", &options->only, "only runs whose name holds this text");
   command
       .option("--jobs", &options->jobs,

@@ -208,8 +208,7 @@ void add_tune(const Command& app) {
       "its flags or file, and nothing else; without --framework only plans that it runs");
   command.option("-o,--output", &options->output,
                  "with --emit: the file to write instead, beside the table");
-  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the file's settings");
   command.option("--only", &options->only, "the run whose name holds this text");
   command
       .option("--keep", &options->keep,

@@ -148,8 +148,7 @@ void add_validate(const Command& app) {
   command.option("beside", &options->beside,
                  "log: the script or configuration that it is of, and the model's config.json, "
                  "where the log has no arguments");
-  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the file's settings");
   command.option("--only", &options->only, "only runs whose name holds this text");
   command.option("--iterations", &options->suite.iterations, "that are measured, a run")
       .range(1, 1'000'000)

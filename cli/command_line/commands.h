@@ -32,6 +32,12 @@ void add_import(const Command& app);
 void add_export(const Command& app);
 void add_trace(const Command& app);
 
+// Adds --set: `over` says over which settings the values go.
+inline void add_sets(const Command& command, std::vector<std::string>* sets,
+                     const std::string& over) {
+  command.option("--set", sets, "KEY=VALUE over " + over + "; repeatable").one_value_each();
+}
+
 // Adds --budget: seconds of the search of schedule.order = auto.
 inline void add_budget(const Command& command, double* seconds) {
   command

@@ -104,8 +104,7 @@ void add_export(const Command& app) {
               "PREFIX: writes PREFIX.0.et, one for each rank, and PREFIX.groups.json, the process "
               "groups (--comm-group-configuration)")
       .required();
-  command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the scenario's settings");
   command.option("--only", &options->only, "the scenario's first run whose name holds this");
   command.footer("Example: tandem export scenarios/megatron-sc21.toml --only 39B --chakra 39B");
   command.run([options]() -> Status { return run_export(*options); },

@@ -198,8 +198,7 @@ void add_calibrate_run(const Command& calibrate) {
               "seconds of the usual iteration, where there is no log")
       .range(1e-9, 1e9);
   command.option("-o,--output", &options->output, "write the software, SOFTWARE.toml");
-  command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the scenario's settings");
   command.option("--only", &options->only, "the scenario's run whose name holds this text");
   command
       .option("--engine", &options->engine,

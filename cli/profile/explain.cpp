@@ -139,8 +139,7 @@ void add_explain(const Command& app) {
           "them, a file a rank, of some ranks or all; or a log of Megatron-LM, torchtitan, NeMo, "
           "DeepSpeed or MLPerf")
       .required();
-  command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
-      .one_value_each();
+  add_sets(command, &options->sets, "the scenario's settings");
   command.option("--only", &options->only, "the scenario's run whose name holds this text");
   command.option("--engine", &options->engine, "simgrid (default) or ideal plays the scenario")
       .one_of({"ideal", "simgrid"});

@@ -47,6 +47,9 @@ struct Means {
 
 using CommsByLabel = std::map<CommLabel, CommTotal>;
 
+constexpr std::int64_t CommTotal::*kMeanNumbers[] = {
+    &CommTotal::count, &CommTotal::time_ns, &CommTotal::overlap_ns, &CommTotal::exposed_ns};
+
 // Returns one side's communication by label. Counts and times are means of a rank and step;
 // bus_bytes and sized_ns are sums, from which only a rate is made.
 CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> ProfileSplit::*which) {
@@ -57,10 +60,7 @@ CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> Prof
     for (const CommTotal& comm : split.*which) {
       CommTotal& sum = sums[comm.label];
       sum.label = comm.label;
-      sum.count += split.multiplicity * comm.count;
-      sum.time_ns += split.multiplicity * comm.time_ns;
-      sum.overlap_ns += split.multiplicity * comm.overlap_ns;
-      sum.exposed_ns += split.multiplicity * comm.exposed_ns;
+      for (const auto number : kMeanNumbers) sum.*number += split.multiplicity * comm.*number;
       sum.bus_bytes += split.multiplicity * comm.bus_bytes;
       sum.sized_ns += split.multiplicity * comm.sized_ns;
     }
@@ -70,8 +70,7 @@ CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> Prof
         std::llround(static_cast<double>(sum) / ranks / side.window.steps));
   };
   for (auto& [label, sum] : sums) {
-    for (std::int64_t* number : {&sum.count, &sum.time_ns, &sum.overlap_ns, &sum.exposed_ns})
-      *number = per_step(*number);
+    for (const auto number : kMeanNumbers) sum.*number = per_step(sum.*number);
   }
   return sums;
 }

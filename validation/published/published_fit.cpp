@@ -326,11 +326,9 @@ Result<std::vector<std::vector<double>>> for_each_row(
 }
 
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
-  ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
-  ASSIGN_OR_RETURN(const PricedProfiles prices, prices_at(data, profile_values(data.plan, values)));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_at(data, rows, values));
   const auto residual_of = [&](std::size_t i) -> Result<std::vector<double>> {
-    const Scenario scenario = priced_scenario(data, rows[i], names, prices);
-    ASSIGN_OR_RETURN(const double found, residual(scenario, data.cases[rows[i]]));
+    ASSIGN_OR_RETURN(const double found, residual(scenarios[i], data.cases[rows[i]]));
     return std::vector{found};
   };
   ASSIGN_OR_RETURN(const auto lists, for_each_row(data, rows, residual_of, data.on_row));
