@@ -232,8 +232,8 @@ Status show_named_order(const ScheduleOptions& options) {
                     options.order.group, options.order.name, order_list(in_groups))};
   OrderSpec spec = options.order;
   spec.vpp = options.vpp > 0 ? options.vpp : traits_of(spec).default_vpp();
-  if (!options.costs.empty() && options.format != "grid" && spec.vocabulary == 0 &&
-      !traits_of(spec).made_for_costs())
+  const bool depends_on_costs = traits_of(spec).made_for_costs() || spec.vocabulary != 0;
+  if (!options.costs.empty() && options.format != "grid" && !depends_on_costs)
     return Error{
         fmt::format("found --costs with --order {} and --format {}, expected --format grid "
                     "or an order that is made for costs",

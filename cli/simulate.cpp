@@ -206,18 +206,23 @@ Result<std::vector<Scenario>> load_runs(const SimulateOptions& options) {
   return scenarios;
 }
 
+// Plays a single run in this process, which may use SimGrid once, and several in child processes.
+std::vector<Result<RunResult>> play_runs(const SimulateOptions& options,
+                                         const std::vector<Scenario>& scenarios, Engine engine,
+                                         int jobs, int files_of) {
+  const bool is_single = scenarios.size() == 1 && !options.sensitivity;
+  if (!is_single) return simulate_all(scenarios, engine, jobs, options.files, files_of);
+  std::vector<Result<RunResult>> played;
+  played.push_back(simulate(scenarios[0], engine, options.files, /*progress=*/true, jobs));
+  return played;
+}
+
 Status simulate_scenarios(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_runs(options));
   ASSIGN_OR_RETURN(const int files_of, index_of_files(scenarios, options.files_of));
   const Engine engine = options.live ? Engine::Ideal : engine_of(options.engine);
   const int jobs = jobs_or_cores(options.jobs);
-  std::vector<Result<RunResult>> played;
-  // A single run is played in this process, which may use SimGrid once; several in child processes.
-  if (scenarios.size() == 1 && !options.sensitivity) {
-    played.push_back(simulate(scenarios[0], engine, options.files, /*progress=*/true, jobs));
-  } else {
-    played = simulate_all(scenarios, engine, jobs, options.files, files_of);
-  }
+  std::vector<Result<RunResult>> played = play_runs(options, scenarios, engine, jobs, files_of);
   add_memory_fixes(scenarios, jobs, &played);
   std::vector<RunResult> results;
   std::vector<Scenario> scenarios_of_results;
@@ -226,15 +231,17 @@ Status simulate_scenarios(const SimulateOptions& options) {
     if (played[i].ok()) {
       results.push_back(*played[i]);
       scenarios_of_results.push_back(scenarios[i]);
-      if (!options.sensitivity) continue;
-      ASSIGN_OR_RETURN(results.back().sensitivity,
-                       sensitivity(scenarios[i], engine, results.back(), /*progress=*/true, jobs));
-    } else {
-      errors.push_back(played[i].error());
-      if (played.size() > 1) errors.back().message += fmt::format(" (run '{}')", scenarios[i].name);
+      continue;
     }
+    errors.push_back(played[i].error());
+    if (played.size() > 1) errors.back().message += fmt::format(" (run '{}')", scenarios[i].name);
   }
   if (results.empty()) return errors.front();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!options.sensitivity) continue;
+    ASSIGN_OR_RETURN(results[i].sensitivity, sensitivity(scenarios_of_results[i], engine,
+                                                         results[i], /*progress=*/true, jobs));
+  }
   warn_of_missing_baselines(scenarios_of_results, &results);
   RETURN_IF_ERROR(write_report(options, results, scenarios_of_results, scenarios[files_of].name));
   print(results, options, scenarios[0].report.traffic);

@@ -48,10 +48,12 @@ using KeyAt = BoundKey<typename PlaceTarget<Place>::type>;
 // Functions that bind keys, and ranges of numbers for them.
 namespace keys {
 
+inline constexpr double kNoMost = 1e30;  // larger than any number that a key is for
+
 // The numbers that a key accepts.
 struct Range {
   double least = 0;
-  double most = 1e30;
+  double most = kNoMost;
   bool above_least = false;  // `least` itself is not accepted
 
   bool has(double value) const {
@@ -60,8 +62,9 @@ struct Range {
   // Returns the expectation that `value` breaks, as text.
   std::string text(double value) const {
     const std::string from = fmt::format("{} {}", above_least ? "above" : "of at least", least);
-    return most < 1e30 || value > most ? fmt::format("a number {} and at most {}", from, most)
-                                       : fmt::format("a number {}", from);
+    const bool tells_most = most < kNoMost || value > most;
+    return fmt::format("a number {}{}", from,
+                       tells_most ? fmt::format(" and at most {}", most) : "");
   }
 };
 inline constexpr Range kPositive{.above_least = true};

@@ -30,19 +30,18 @@ std::string indented(const std::string& text, int indent, int width) {
   return all;
 }
 
-// Lays out a name with its text beside it, from `column` on, or below it.
+// Lays out a name with its text beside it, from `column` on, or below it where that is too narrow.
 std::string entry(std::string name, const std::string& description, int column) {
   const int width = help_width();
   if (static_cast<int>(name.size()) > width - 4) {  // break "{ideal,simgrid}" at its commas
     for (std::size_t at = 0; (at = name.find(',', at)) != std::string::npos; ++at)
       name.insert(at + 1, " ");
   }
-  const bool beside = width >= kTwoColumns;
-  const int indent = beside ? column : 6;
-  const std::string text = indented(description, indent, width);
-  if (!beside || static_cast<int>(name.size()) + 4 > column)
-    return wrapped("  " + name, width) + '\n' + text;
-  return "  " + name + text.substr(2 + name.size());
+  const bool has_two_columns = width >= kTwoColumns;
+  const std::string text = indented(description, has_two_columns ? column : 6, width);
+  const bool fits_beside = has_two_columns && static_cast<int>(name.size()) + 4 <= column;
+  if (!fits_beside) return wrapped("  " + name, width) + '\n' + text;
+  return "  " + name + text.substr(2 + name.size());  // in place of the first line's blanks
 }
 
 class HelpText : public CLI::Formatter {

@@ -36,9 +36,10 @@ bool in_colour(const std::string& when) {
   if (when != "auto") return when == "always";
   const char* const refused = std::getenv("NO_COLOR");
   if (refused != nullptr && *refused != '\0') return false;
-  const char* const terminal = std::getenv("TERM");
-  return terminal != nullptr && *terminal != '\0' && std::string_view(terminal) != "dumb" &&
-         isatty(fileno(standard_output())) == 1;
+  const char* const set = std::getenv("TERM");
+  const std::string_view terminal = set == nullptr ? "" : set;
+  const bool has_colours = !terminal.empty() && terminal != "dumb";
+  return has_colours && isatty(fileno(standard_output())) == 1;
 }
 
 int text_width(bool wide) {
