@@ -106,12 +106,6 @@ Result<SweepRuns> read_sweep(const SweepCommand& options, Engine engine) {
   return SweepRuns{std::move(file), std::move(results)};
 }
 
-// Returns --jobs, or else one a core; ranks, which share the cores, take one each.
-int jobs_at_once(const SweepCommand& options, bool has_ranks) {
-  if (options.jobs == 0 && has_ranks) return 1;
-  return jobs_or_cores(options.jobs);
-}
-
 Status run_sweep(const SweepCommand& options) {
   RETURN_IF_ERROR(check_sweep_files(options));
   RETURN_IF_ERROR(check_html_page(options.report));
@@ -123,7 +117,8 @@ Status run_sweep(const SweepCommand& options) {
         fmt::format("--shard: found {} ranks ({}), expected one process: ranks share the "
                     "runs by themselves",
                     launched->ranks, launched->family)};
-  const int jobs = jobs_at_once(options, has_ranks);
+  const bool shares_cores = has_ranks && options.jobs == 0;  // then each rank takes one
+  const int jobs = shares_cores ? 1 : jobs_or_cores(options.jobs);
   const Engine engine = engine_of(options.engine);
   // Reads in a function of its own, so that the thread that shows progress has ended before the
   // sweep forks.

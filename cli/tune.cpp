@@ -138,6 +138,27 @@ std::string simulate_command(const TuneCommand& options) {
   return command;
 }
 
+// Writes the page and the emitted plan, and prints the plan, JSON or a table.
+Status write_results(const TuneCommand& options, const Scenario& scenario, const KeySettings& sets,
+                     const Tuned& tuned) {
+  if (!options.report.empty()) {
+    const std::string title = fmt::format("Which plan of {} on {} GPUs is fastest?", scenario.name,
+                                          scenario.cluster.gpus);
+    RETURN_IF_ERROR(write_html_page(tune_page(title, tuned), options.report));
+  }
+  std::string text;
+  if (!options.emit.empty()) {
+    ASSIGN_OR_RETURN(text, emitted(options, scenario, sets, tuned));
+    if (!options.output.empty()) RETURN_IF_ERROR(write_file(options.output, text));
+  }
+  const bool prints_plan = !options.emit.empty() && options.output.empty();
+  if (!prints_plan)
+    text = options.json ? json_document(to_json(tuned))
+                        : tune_text(tuned, simulate_command(options), text_width(options.wide));
+  fmt::print(standard_output(), "{}", text);
+  return Done{};
+}
+
 Status run_tune(TuneCommand options) {
   RETURN_IF_ERROR(check_tune(options));
   KeySettings sets;
@@ -162,26 +183,7 @@ Status run_tune(TuneCommand options) {
   for (const std::string& note : scenario.notes) say("warning: " + note);
   for (const std::string& doubt : doubts_of_any_plan(scenario)) say("warning: " + doubt);
   ASSIGN_OR_RETURN(const Tuned tuned, search_plans(options, scenario, space, framework));
-  if (!options.report.empty()) {
-    const std::string title = fmt::format("Which plan of {} on {} GPUs is fastest?", scenario.name,
-                                          scenario.cluster.gpus);
-    RETURN_IF_ERROR(write_html_page(tune_page(title, tuned), options.report));
-  }
-  if (!options.emit.empty()) {
-    ASSIGN_OR_RETURN(const std::string text, emitted(options, scenario, sets, tuned));
-    if (options.output.empty()) {
-      fmt::print(standard_output(), "{}", text);
-      return Done{};
-    }
-    RETURN_IF_ERROR(write_file(options.output, text));
-  }
-  if (options.json) {
-    fmt::print(standard_output(), "{}", json_document(to_json(tuned)));
-    return Done{};
-  }
-  fmt::print(standard_output(), "{}",
-             tune_text(tuned, simulate_command(options), text_width(options.wide)));
-  return Done{};
+  return write_results(options, scenario, sets, tuned);
 }
 
 }  // namespace

@@ -17,21 +17,19 @@ namespace tandem {
 namespace {
 
 PresetNode preset_node(const std::string& name, const ClusterSpec& spec) {
-  PresetNode node;
-  node.preset = name;
-  node.device = spec.device.name;
-  node.gpus = spec.gpus_per_node;
-  node.nics = spec.nics_per_node;
-  node.intra_GBps = spec.intra_bytes_per_s / GB;
-  node.intra_efficiency = spec.intra_efficiency;
-  node.intra_latency_us = spec.intra_latency_s * 1e6;
-  node.nic_GBps = spec.nic_bytes_per_s / GB;
-  node.inter_efficiency = spec.inter_efficiency;
-  node.inter_latency_us = spec.inter_latency_s * 1e6;
-  node.oversubscription = spec.fabric.oversubscription;
-  node.nvlinks = spec.nvlinks;
-  node.nvls = spec.nvls;
-  return node;
+  return {.preset = name,
+          .device = spec.device.name,
+          .gpus = spec.gpus_per_node,
+          .nics = spec.nics_per_node,
+          .intra_GBps = spec.intra_bytes_per_s / GB,
+          .intra_efficiency = spec.intra_efficiency,
+          .intra_latency_us = spec.intra_latency_s * 1e6,
+          .nic_GBps = spec.nic_bytes_per_s / GB,
+          .inter_efficiency = spec.inter_efficiency,
+          .inter_latency_us = spec.inter_latency_s * 1e6,
+          .oversubscription = spec.fabric.oversubscription,
+          .nvlinks = spec.nvlinks,
+          .nvls = spec.nvls};
 }
 
 // Checks that the GPUs of the files are of the generation of --cluster's. `file_preset`: the preset
@@ -106,7 +104,7 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   if (const Status same = check_generation(file_preset, preset_name, spec.device); !same.ok())
     return Error::at(sources.front().path, same.error().message);
   const PresetNode preset = preset_node(preset_name, spec);
-  ComposeOptions wanted{{}, options.gpus};
+  ComposeOptions wanted{.gpus = options.gpus};
   if (!options.hosts.empty()) {
     auto hosts = parse_hostlist(options.hosts);
     if (!hosts.ok()) return Error{"--hosts: " + hosts.error().message};

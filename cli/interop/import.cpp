@@ -205,20 +205,21 @@ Status run_import(const ImportCommand& options) {
   ASSIGN_OR_RETURN(const auto sets, values_to_set(options));
   std::string links;
   ASSIGN_OR_RETURN(ImportedPlan plan, import_all(options, sets, &links));
-  if (!links.empty())
+  if (!links.empty()) {  // of a cluster's files, which --cluster has completed
     RETURN_IF_ERROR(check_outputs({{"the links", links_path(options.output)}}, inputs));
-  if (!options.cluster.empty() && links.empty()) {
+  } else if (!options.cluster.empty()) {
     if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
     plan.set_by_option("cluster.preset", options.cluster, "--cluster");
   }
   RETURN_IF_ERROR(check_gpus(plan));
   const bool is_job = std::ranges::any_of(
       options.sources, [](const ImportSource& source) { return !is_topology(source.text); });
-  if (is_job && !options.partial) RETURN_IF_ERROR(check_known(plan));
+  const bool must_be_whole = is_job && !options.partial;
+  if (must_be_whole) RETURN_IF_ERROR(check_known(plan));
   leave_out_unknown(&plan);
   if (const auto size = size_of(plan); size.ok()) {
     plan.size = *size;
-  } else if (is_job && !options.partial) {
+  } else if (must_be_whole) {
     say("warning: the model cannot be simulated as it is: " + size.error().text());
   }
   return write_plan(options, plan, links, is_job);

@@ -54,9 +54,7 @@ constexpr std::int64_t CommTotal::*kMeanNumbers[] = {
 // bus_bytes and sized_ns are sums, from which only a rate is made.
 CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> ProfileSplit::*which) {
   CommsByLabel sums;
-  double ranks = 0;
   for (const ProfileSplit& split : side.splits) {
-    ranks += split.multiplicity;
     for (const CommTotal& comm : split.*which) {
       CommTotal& sum = sums[comm.label];
       sum.label = comm.label;
@@ -65,7 +63,7 @@ CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> Prof
       sum.sized_ns += split.multiplicity * comm.sized_ns;
     }
   }
-  const auto per_step = [&](std::int64_t sum) {
+  const auto per_step = [&, ranks = Means(side).ranks](std::int64_t sum) {
     return static_cast<std::int64_t>(
         std::llround(static_cast<double>(sum) / ranks / side.window.steps));
   };
@@ -251,15 +249,13 @@ void add_notes(ProfileComparison* comparison) {
 
 // Returns the mean number of a rank's forwards in a step; 0: passes are not told apart.
 double forwards_of(const ComparedSide& side) {
-  double passes = 0, ranks = 0;
-  for (const ProfileSplit& split : side.splits) {
-    ranks += split.multiplicity;
-    for (const PhaseTotal& phase : split.phases) {
-      if (phase.phase == PassPhase::Forward)
-        passes += split.multiplicity * static_cast<double>(phase.passes);
-    }
-  }
-  return passes / ranks / side.window.steps;
+  const auto forwards = [](const ProfileSplit& split) {
+    double passes = 0;
+    for (const PhaseTotal& phase : split.phases)
+      passes += phase.phase == PassPhase::Forward ? static_cast<double>(phase.passes) : 0;
+    return passes;
+  };
+  return Means(side).mean(forwards) / side.window.steps;
 }
 
 // Returns the kinds of communication that only occur in plans which cut layers, sequences or

@@ -219,32 +219,6 @@ void match_pass(const Intervals& kernels, const OpNumbers& ops,
   }
 }
 
-void match_passes(const std::map<PassKey, OpNumbers>& passes, const StepKernels& kernels,
-                  std::span<const EventTimes> simulated, std::vector<MeasuredOp>* measured) {
-  for (const auto& [key, ops] : passes) {
-    auto at = kernels.passes.find(key);
-    // If weight gradients are passes of their own, a profile's "backward" is the input's.
-    if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
-      at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
-    if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, measured);
-  }
-}
-
-void match_comms(const std::map<CommKey, OpNumbers>& comms, const StepKernels& kernels,
-                 std::vector<MeasuredOp>* measured) {
-  for (const auto& [key, ops] : comms) {
-    auto at = kernels.comms.find(key);
-    // Kernels whose ranks the profile does not tell are there with an empty text.
-    if (at == kernels.comms.end()) at = kernels.comms.find({key.first, ""});
-    if (at == kernels.comms.end() || at->second.size() != ops.size()) continue;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      const ProfileKernel& kernel = *at->second[i];
-      (*measured)[ops[i]] = {kernel.start_ns, kernel.end_ns,
-                             kernel.end_ns - kernel.transfer_start_ns, 0};
-    }
-  }
-}
-
 // Sets the idle times of ops of compute.
 void find_idle(const Body& body, const Intervals& active, std::vector<MeasuredOp>* ops) {
   for (std::size_t i = 0; i < ops->size(); ++i) {
@@ -260,6 +234,34 @@ void find_idle(const Body& body, const Intervals& active, std::vector<MeasuredOp
       until = span->second;
     }
   }
+}
+
+// Matches a step's kernels with ops, by pass and by communication.
+std::vector<MeasuredOp> matched_ops(const Body& body, const std::map<PassKey, OpNumbers>& passes,
+                                    const std::map<CommKey, OpNumbers>& comms,
+                                    const StepKernels& kernels,
+                                    std::span<const EventTimes> simulated) {
+  std::vector<MeasuredOp> measured(body.ops.size());
+  for (const auto& [key, ops] : passes) {
+    auto at = kernels.passes.find(key);
+    // If weight gradients are passes of their own, a profile's "backward" is the input's.
+    if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
+      at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
+    if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, &measured);
+  }
+  for (const auto& [key, ops] : comms) {
+    auto at = kernels.comms.find(key);
+    // Kernels whose ranks the profile does not tell are there with an empty text.
+    if (at == kernels.comms.end()) at = kernels.comms.find({key.first, ""});
+    if (at == kernels.comms.end() || at->second.size() != ops.size()) continue;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const ProfileKernel& kernel = *at->second[i];
+      measured[ops[i]] = {kernel.start_ns, kernel.end_ns, kernel.end_ns - kernel.transfer_start_ns,
+                          0};
+    }
+  }
+  find_idle(body, kernels.active, &measured);
+  return measured;
 }
 
 }  // namespace
@@ -280,10 +282,7 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
                       .last_ns = kernels.last_ns,
                       .copies = union_of(kernels.copies)};
     if (number > 0) step.begin_ns = profile.steps[number - 1].start_ns;
-    step.ops.resize(body.ops.size());
-    match_passes(passes, kernels, simulated, &step.ops);
-    match_comms(comms, kernels, &step.ops);
-    find_idle(body, kernels.active, &step.ops);
+    step.ops = matched_ops(body, passes, comms, kernels, simulated);
     steps.push_back(std::move(step));
   }
   return steps;

@@ -14,22 +14,17 @@ nlohmann::ordered_json to_json(const CaseRow& row) {
   };
   const Prediction parts = row.prediction.value_or(Prediction{});
   json["predicted_s"] = number(parts.predicted_s);
-  json["error"] = is_predicted ? nlohmann::ordered_json(row.error()) : nlohmann::ordered_json();
-  const auto bound = [&](double std::pair<double, double>::*end) {
-    return parts.interval_s ? nlohmann::ordered_json((*parts.interval_s).*end)
-                            : nlohmann::ordered_json();
-  };
-  json["low_s"] = bound(&std::pair<double, double>::first);
-  json["high_s"] = bound(&std::pair<double, double>::second);
-  json["calibrated"] =
-      parts.calibrated ? nlohmann::ordered_json(*parts.calibrated) : nlohmann::ordered_json();
+  json["error"] = is_predicted ? nlohmann::ordered_json(row.error()) : nullptr;
+  const auto& interval = parts.interval_s;
+  json["low_s"] = interval ? nlohmann::ordered_json(interval->first) : nullptr;
+  json["high_s"] = interval ? nlohmann::ordered_json(interval->second) : nullptr;
+  json["calibrated"] = parts.calibrated ? nlohmann::ordered_json(*parts.calibrated) : nullptr;
   json["compute_s"] = number(parts.compute_s);
   json["bubble_s"] = number(parts.bubble_s);
   json["exposed_s"] = number(parts.exposed_s);
-  json["verdict"] = parts.verdict ? nlohmann::ordered_json(verdict_text(*parts.verdict))
-                                  : nlohmann::ordered_json();
-  json["spare_bytes"] =
-      parts.verdict ? nlohmann::ordered_json(parts.spare_bytes) : nlohmann::ordered_json();
+  const auto& verdict = parts.verdict;
+  json["verdict"] = verdict ? nlohmann::ordered_json(verdict_text(*verdict)) : nullptr;
+  json["spare_bytes"] = verdict ? nlohmann::ordered_json(parts.spare_bytes) : nullptr;
   json["line"] = row.run.line;
   if (row.run.measured_memory_bytes > 0) {
     json["measured_memory_bytes"] = row.run.measured_memory_bytes;
