@@ -84,10 +84,8 @@ void add_compare(const Command& app) {
       .one_value_each();
   command.option("--only", &options->only,
                  "against a profile: the scenario's run whose name holds this text");
-  command
-      .option("--engine", &options->engine,
-              "against a profile: simgrid (default) or ideal plays the scenario")
-      .one_of({"ideal", "simgrid"});
+  add_engine(command, &options->engine,
+             "against a profile: simgrid (default) or ideal plays the scenario");
   command.option(
       "--only-passes", &options->passes,
       "against a profile: of the simulation these passes alone, such as 6F3,1B1, as "

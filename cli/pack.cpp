@@ -41,8 +41,7 @@ Status run_pack(const PackCommand& options) {
   const std::optional<bool> calibrated = scenario.costs.calibrated;
   if (options.json) {
     nlohmann::ordered_json json = to_json(study);
-    json["calibrated"] =
-        calibrated ? nlohmann::ordered_json(*calibrated) : nlohmann::ordered_json();
+    json["calibrated"] = calibrated ? nlohmann::ordered_json(*calibrated) : nullptr;
     fmt::print(standard_output(), "{}", json_document(json));
   } else {
     const int width = text_width(options.wide);
@@ -73,8 +72,7 @@ void add_pack(const Command& app) {
       .option("--batches", &options->batches,
               "iterations to play, evenly spread over the file; default 8")
       .range(1, 1000000);
-  command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
-      .one_of({"ideal", "simgrid"});
+  add_engine(command, &options->engine, "what plays them: simgrid (default) or ideal");
   add_sets(command, &options->sets, "the file's settings");
   command.option("--only", &options->only, "the run whose name holds this text");
   command.flag("--json", &options->json, "print one JSON document, and nothing else");

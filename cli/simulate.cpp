@@ -265,11 +265,9 @@ void add_simulate(const Command& app) {
       .option("input", &options->input,
               "SCENARIO.toml, PROGRAM.csv or PREFIX.0.et (all ranks of this prefix)")
       .required();
-  command
-      .option("--engine", &options->engine,
-              "simgrid: flows that share a link share its bandwidth (default for a "
-              "scenario); ideal: no contention (default for a Program)")
-      .one_of({"ideal", "simgrid"});
+  add_engine(command, &options->engine,
+             "simgrid: flows that share a link share its bandwidth (default for a "
+             "scenario); ideal: no contention (default for a Program)");
   add_sets(command, &options->sets, "the file's settings, for every run");
   command.option("--only", &options->only, "only runs whose name holds this text");
   const Option costs = command.option(

@@ -94,8 +94,7 @@ void add_size(const Command& app) {
               "KEY=VALUE,VALUE: plans to choose among, as tandem tune has it; default the "
               "usual ones (docs/planning.md)")
       .one_value_each();
-  command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
-      .one_of({"ideal", "simgrid"});
+  add_engine(command, &options->engine, "what plays them: simgrid (default) or ideal");
   command.option("--jobs", &options->jobs, "simulations at once; default one a core")
       .at_least_one();
   command.option(

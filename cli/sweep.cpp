@@ -165,11 +165,9 @@ void add_sweep(const Command& app) {
   command.option("--list", &options->list,
                  "a CSV with a row a run, its columns keys of a scenario (and name): each "
                  "over the scenario's settings");
-  command
-      .option("--engine", &options->engine,
-              "simgrid: flows that share a link share its bandwidth (default); ideal: no "
-              "contention")
-      .one_of({"ideal", "simgrid"});
+  add_engine(command, &options->engine,
+             "simgrid: flows that share a link share its bandwidth (default); ideal: no "
+             "contention");
   add_sets(command, &options->sets, "the file's settings, for every run");
   command.option("--only", &options->only, "only runs whose name holds this text");
   command

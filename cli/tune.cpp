@@ -222,8 +222,7 @@ void add_tune(const Command& app) {
               "schedule.vocabulary = parallel and schedule.order = auto, where --among asks for "
               "them; default 3")
       .range(1, 1000);
-  command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
-      .one_of({"ideal", "simgrid"});
+  add_engine(command, &options->engine, "what plays them: simgrid (default) or ideal");
   command
       .option("--jobs", &options->jobs,
               "threads of the search, and simulations at once; default one a core")

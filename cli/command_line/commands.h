@@ -47,6 +47,10 @@ inline void add_budget(const Command& command, double* seconds) {
       .range(1e-3, 1e6);
 }
 
+inline void add_engine(const Command& command, std::string* engine, const std::string& help) {
+  command.option("--engine", engine, help).one_of({"ideal", "simgrid"});
+}
+
 // Returns the engine that a value of --engine names.
 inline Engine engine_of(const std::string& name) {
   return name == "ideal" ? Engine::Ideal : Engine::SimGrid;

@@ -94,7 +94,8 @@ std::string in_single_quotes(const std::string& text) {
 
 // Generates a shell function. It finds the command (`at`) in the words typed so far, then completes
 // by two case statements: one offers the subcommands and options of the command; the other, after
-// an option whose values are listed, offers these values.
+// an option whose values are listed, offers these values. A branch of the latter is, for example,
+//   'explain --engine') words='ideal simgrid' ;;
 std::string bash(const CLI::App& app) {
   const std::string name = app.get_name();
   std::string function = "_" + name;

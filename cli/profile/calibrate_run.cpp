@@ -200,10 +200,8 @@ void add_calibrate_run(const Command& calibrate) {
   command.option("-o,--output", &options->output, "write the software, SOFTWARE.toml");
   add_sets(command, &options->sets, "the scenario's settings");
   command.option("--only", &options->only, "the scenario's run whose name holds this text");
-  command
-      .option("--engine", &options->engine,
-              "simgrid (default) or ideal: the engine whose iteration is fitted")
-      .one_of({"ideal", "simgrid"});
+  add_engine(command, &options->engine,
+             "simgrid (default) or ideal: the engine whose iteration is fitted");
   command.flag("--json", &options->json, "print one JSON object and nothing else");
   add_wide(command, &options->wide);
   command.footer(

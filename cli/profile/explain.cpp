@@ -141,8 +141,7 @@ void add_explain(const Command& app) {
       .required();
   add_sets(command, &options->sets, "the scenario's settings");
   command.option("--only", &options->only, "the scenario's run whose name holds this text");
-  command.option("--engine", &options->engine, "simgrid (default) or ideal plays the scenario")
-      .one_of({"ideal", "simgrid"});
+  add_engine(command, &options->engine, "simgrid (default) or ideal plays the scenario");
   command.option("--only-passes", &options->passes,
                  "the profile has these passes alone, such as 6F3,1B1: compared part by part");
   command.option("--report", &options->report,

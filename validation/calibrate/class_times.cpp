@@ -25,18 +25,22 @@ std::string class_of(const Program& program, const RankRow& row, const Op& op) {
                       : fmt::format("{}, stage {}", op_kind_name(op.kind), op.stage);
 }
 
-// Puts the ops of the run's ranks into classes, but for those of less than `least_ns` by
-// time_of(rank, number of its op, op).
-template <class TimeOf>
+// Puts the ops of the run's ranks into classes, but for those of less than `least_ns`. An op of
+// compute takes compute_ns(rank, number of its op, op), the n-th operation of a communicator
+// comm_ns(communicator, n).
+template <class ComputeNs, class CommNs>
 ClassMap classes_of(const Program& program, const ProfiledRun& run, double least_ns,
-                    const TimeOf& time_of) {
+                    const ComputeNs& compute_ns, const CommNs& comm_ns) {
   std::map<std::string, std::vector<double>> times;
   for (const RankOfRun& rank : run.ranks) {
     const RankRow& row = program.ranks[rank.rank];
     const Body& body = program.bodies[row.body];
+    const std::vector<std::uint32_t> numbers = numbers_in_slots(body);
     for (std::size_t i = 0; i < body.ops.size(); ++i) {
-      const double ns = time_of(rank, i, body.ops[i]);
-      if (ns >= least_ns) times[class_of(program, row, body.ops[i])].push_back(ns);
+      const Op& op = body.ops[i];
+      const double ns =
+          op.slot < 0 ? compute_ns(rank, i, op) : comm_ns(row.communicators[op.slot], numbers[i]);
+      if (ns >= least_ns) times[class_of(program, row, op)].push_back(ns);
     }
   }
   ClassMap classes;
@@ -49,44 +53,30 @@ ClassMap classes_of(const Program& program, const ProfiledRun& run, double least
   return classes;
 }
 
-// Returns by rank and op: the op's number among its communicator's operations, by which
-// ProfiledRun::comm_ns and OpDurations::comm have their times.
-std::map<int, std::vector<std::uint32_t>> numbers_of(const Program& program,
-                                                     const ProfiledRun& run) {
-  std::map<int, std::vector<std::uint32_t>> numbers;
-  for (const RankOfRun& rank : run.ranks)
-    numbers[rank.rank] = numbers_in_slots(program.body_of(Rank{rank.rank}));
-  return numbers;
-}
-
 }  // namespace
 
 ClassMap measured_classes(const Program& program, const ProfiledRun& run) {
-  const auto numbers = numbers_of(program, run);
   std::map<int, bool> has_optimizer;
-  return classes_of(
-      program, run, kLeastMeasuredNs, [&](const RankOfRun& rank, std::size_t i, const Op& op) {
-        if (op.slot >= 0) {
-          const std::int32_t number = program.ranks[rank.rank].communicators[op.slot];
-          return run.comm_ns[number][numbers.at(rank.rank)[i]];
-        }
-        const double ns = rank.busy_ns[i];
-        // The gap between steps counts once, as the simulated iteration's overhead does.
-        const bool is_first =
-            op.kind == OpKind::Optimizer && !std::exchange(has_optimizer[rank.rank], true);
-        return is_first && ns >= 0 ? ns + run.between_ns : ns;
-      });
+  const auto compute_ns = [&](const RankOfRun& rank, std::size_t i, const Op& op) {
+    const double ns = rank.busy_ns[i];
+    // The gap between steps counts once, as the simulated iteration's overhead does.
+    const bool is_first =
+        op.kind == OpKind::Optimizer && !std::exchange(has_optimizer[rank.rank], true);
+    return is_first && rank.knows(i) ? ns + run.between_ns : ns;
+  };
+  const auto comm_ns = [&](std::size_t c, std::uint32_t n) { return run.comm_ns[c][n]; };
+  return classes_of(program, run, kLeastMeasuredNs, compute_ns, comm_ns);
 }
 
 ClassMap simulated_classes(const Program& program, const OpDurations& durations,
                            const ProfiledRun& run) {
-  const auto numbers = numbers_of(program, run);
-  return classes_of(program, run, kLeastSimulatedNs,
-                    [&](const RankOfRun& rank, std::size_t i, const Op& op) {
-                      if (op.slot < 0) return static_cast<double>(durations.compute[rank.rank][i]);
-                      const std::int32_t number = program.ranks[rank.rank].communicators[op.slot];
-                      return static_cast<double>(durations.comm[number][numbers.at(rank.rank)[i]]);
-                    });
+  const auto compute_ns = [&](const RankOfRun& rank, std::size_t i, const Op&) {
+    return static_cast<double>(durations.compute[rank.rank][i]);
+  };
+  const auto comm_ns = [&](std::size_t c, std::uint32_t n) {
+    return static_cast<double>(durations.comm[c][n]);
+  };
+  return classes_of(program, run, kLeastSimulatedNs, compute_ns, comm_ns);
 }
 
 std::vector<ClassTime> class_times(const ClassMap& measured, const ClassMap& uncalibrated,

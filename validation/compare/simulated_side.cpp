@@ -8,15 +8,6 @@
 #include "traces/profile/simulated_profile.h"
 
 namespace tandem {
-namespace {
-
-// Says whether the profile's rank may be one of a job of `world` ranks.
-bool may_be_of(const ProfileRank& rank, int world) {
-  if (rank.world > 0 && rank.world != world) return false;  // 0: not known
-  return rank.rank_is_given && rank.rank < world;
-}
-
-}  // namespace
 
 SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
                           const std::string& by) {
@@ -24,7 +15,8 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
   SimulatedSide side{.by = by, .world = world};
   std::set<std::size_t> wanted;
   for (const ProfileRank& rank : measured.ranks) {
-    if (!may_be_of(rank, world)) {
+    const bool has_other_world = rank.world > 0 && rank.world != world;  // 0: not known
+    if (!rank.rank_is_given || rank.rank >= world || has_other_world) {
       side.note = fmt::format(
           "The profile is of {}, the simulation of {} ranks: means over all of its ranks stand "
           "against those of the profile.",
