@@ -78,7 +78,7 @@ const CommTotal* found_in(const CommsByLabel& comms, const CommLabel& label) {
   return at == comms.end() ? nullptr : &at->second;
 }
 
-// Returns the keys of both maps.
+// Returns the keys that one of the maps has, or both.
 template <class Key, class Value>
 std::set<Key> keys_of_both(const std::map<Key, Value>& a, const std::map<Key, Value>& b) {
   std::set<Key> keys;
