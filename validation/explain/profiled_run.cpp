@@ -186,11 +186,11 @@ std::vector<std::vector<double>> comm_of(const Program& program, const OpDuratio
 
 // Returns the mean gap from the last kernel of a step, of all ranks, to the next step's annotation.
 double between_steps(const std::vector<RankSteps>& ranks, const StepTimes& times) {
-  if (times.steps() == 1 && ranks.front().steps.size() == 1) return 0;
   double sum = 0;
   for (std::size_t s = 1; s <= times.steps(); ++s) {
     double until = times.begin_ns[s];
     for (const RankSteps& rank : ranks) {
+      if (s >= rank.steps.size()) continue;  // another rank has more
       if (const auto begin = rank.steps[s].begin_ns)
         until = std::min(until, static_cast<double>(*begin));
     }
