@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 
@@ -39,6 +40,25 @@ std::vector<std::int64_t> first_ops(const Program& program) {
     ops += static_cast<std::int64_t>(body.ops.size());
   }
   return first;
+}
+
+std::map<Rank, std::vector<std::string_view>> shown_lanes(const TraceTable& table) {
+  constexpr std::int64_t kBeforeAllOps = -1;
+  std::map<Rank, std::map<std::string_view, std::int64_t>> first;
+  for (const TraceRow& row : table.rows) {
+    if (!is_shown(row)) continue;
+    const std::int64_t op = is_compute(row.kind) ? kBeforeAllOps : row.op;
+    const auto [at, is_new] = first[row.rank].try_emplace(row.lane, op);
+    if (!is_new) at->second = std::min(at->second, op);
+  }
+  std::map<Rank, std::vector<std::string_view>> in_order;
+  for (const auto& [rank, lanes] : first) {
+    std::vector<std::pair<std::int64_t, std::string_view>> by_op;
+    for (const auto& [lane, op] : lanes) by_op.emplace_back(op, lane);
+    std::sort(by_op.begin(), by_op.end());
+    for (const auto& [op, lane] : by_op) in_order[rank].push_back(lane);
+  }
+  return in_order;
 }
 
 }  // namespace tandem

@@ -1,13 +1,16 @@
-// Event order: the order in which the files of a trace list its events.
+// Event order: the order in which the files of a trace list its events and lanes.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <map>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
 #include "schedule/program/program.h"
 #include "traces/trace.h"
+#include "traces/trace_files.h"
 
 namespace tandem {
 
@@ -40,5 +43,11 @@ std::vector<EventPlace> places_of(const Program& program, const Trace& trace,
 
 // Returns, by body, the number of its first op, counted through all bodies.
 std::vector<std::int64_t> first_ops(const Program& program);
+
+inline bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
+
+// Returns each rank's lanes with rows that are shown: the compute lane, then the others by their
+// smallest op. So two tables of one Program have their lanes in one order, whatever the times.
+std::map<Rank, std::vector<std::string_view>> shown_lanes(const TraceTable& table);
 
 }  // namespace tandem

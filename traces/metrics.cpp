@@ -56,22 +56,32 @@ void start_gap(Scratch* scratch) {
   scratch->waited_for.clear();
 }
 
-// Notes a communication that the gap's next op waits for. One that ended before the gap is no part
-// of it, and neither is what it waited for. So each event is seen by the one gap in which it ends,
-// and the walk takes linear time. Compute is not followed: what a later op waits for ended before
-// the gap.
-void wait_for(const RankView& view, Nanoseconds gap_begin, std::int64_t op, Scratch* scratch) {
-  if (op < 0 || is_compute(view.body.ops[op].kind)) return;
-  if (view.events[op].end_ns <= gap_begin || scratch->seen_epoch[op] == scratch->epoch) return;
-  scratch->seen_epoch[op] = scratch->epoch;
-  scratch->waited_for.push_back(static_cast<std::uint32_t>(op));
+// Notes an op that the gap's next op waits for, if it is a communication in flight. One that ended
+// before the gap is no part of it, and neither is what it waited for. So each event is seen by the
+// one gap in which it ends, and the walk takes linear time. Compute is not followed: what a later
+// op waits for ended before the gap.
+void note_in_flight(const RankView& view, Nanoseconds gap_begin, std::uint32_t op,
+                    Scratch* scratch) {
+  if (is_compute(view.body.ops[op].kind)) return;
+  if (view.events[op].end_ns <= gap_begin) return;
+  if (std::exchange(scratch->seen_epoch[op], scratch->epoch) == scratch->epoch) return;
+  scratch->waited_for.push_back(op);
 }
 
-void wait_for_all_before(const RankView& view, Nanoseconds gap_begin, std::size_t op,
-                         Scratch* scratch) {
+// Notes all that `op` waits for directly: its waits, and the op before it on its lane.
+void note_waits_of(const RankView& view, Nanoseconds gap_begin, std::size_t op, Scratch* scratch) {
   for (const std::uint32_t wait : view.body.waits_of(view.body.ops[op]))
-    wait_for(view, gap_begin, wait, scratch);
-  wait_for(view, gap_begin, scratch->before[op], scratch);
+    note_in_flight(view, gap_begin, wait, scratch);
+  if (const std::int32_t before = scratch->before[op]; before >= 0)
+    note_in_flight(view, gap_begin, static_cast<std::uint32_t>(before), scratch);
+}
+
+// Notes a stretch of the split, if split_spans() asked for them.
+void note_span(const RankView& view, TimeSpan time, SplitSpan span, Scratch* scratch) {
+  if (scratch->spans == nullptr) return;
+  span.begin_ns = time.begin - view.iteration.begin;
+  span.end_ns = time.end - view.iteration.begin;
+  scratch->spans->push_back(span);
 }
 
 // Gives the gap's instants to the communications in scratch->waited_for, and returns the time that
@@ -95,11 +105,7 @@ Nanoseconds attribute(const RankView& view, TimeSpan gap, Scratch* scratch, Rank
     const std::int16_t slot = view.body.ops[op].slot;
     const GroupKind group_kind = view.body.slots[slot].group_kind;
     split->exposed_ns[static_cast<int>(group_kind)] += end - begin;
-    if (scratch->spans != nullptr)
-      scratch->spans->push_back({.begin_ns = begin - view.iteration.begin,
-                                 .end_ns = end - view.iteration.begin,
-                                 .exposed = true,
-                                 .group_kind = group_kind});
+    note_span(view, {begin, end}, {.exposed = true, .group_kind = group_kind}, scratch);
     if (view.program.communicators[view.row.communicators[slot]].between_nodes)
       split->exposed_between_nodes_ns += end - begin;
     bubble -= end - begin;
@@ -112,9 +118,9 @@ Nanoseconds attribute(const RankView& view, TimeSpan gap, Scratch* scratch, Rank
 Nanoseconds bubble_before(const RankView& view, TimeSpan gap, std::size_t next, Scratch* scratch,
                           RankSplit* split) {
   start_gap(scratch);
-  wait_for_all_before(view, gap.begin, next, scratch);
+  note_waits_of(view, gap.begin, next, scratch);
   for (std::size_t i = 0; i < scratch->waited_for.size(); ++i)  // it grows as it is walked
-    wait_for_all_before(view, gap.begin, scratch->waited_for[i], scratch);
+    note_waits_of(view, gap.begin, scratch->waited_for[i], scratch);
   return attribute(view, gap, scratch, split);
 }
 
@@ -122,8 +128,29 @@ Nanoseconds bubble_before(const RankView& view, TimeSpan gap, std::size_t next, 
 Nanoseconds bubble_after_last(const RankView& view, TimeSpan tail, Scratch* scratch,
                               RankSplit* split) {
   start_gap(scratch);
-  for (std::size_t i = 0; i < view.events.size(); ++i) wait_for(view, tail.begin, i, scratch);
+  for (std::uint32_t i = 0; i < view.events.size(); ++i)
+    note_in_flight(view, tail.begin, i, scratch);
   return attribute(view, tail, scratch, split);
+}
+
+// Adds a compute op and the gap before it to the split. Returns until when the rank then computes.
+Nanoseconds add_compute(const RankView& view, Nanoseconds busy_until, std::size_t op,
+                        Scratch* scratch, RankSplit* split) {
+  const EventTimes& event = view.events[op];
+  if (busy_until < event.start_ns) {
+    const Nanoseconds bubble =
+        bubble_before(view, {busy_until, event.start_ns}, op, scratch, split);
+    split->bubble_ns += bubble;
+    const bool is_in_window = !scratch->compute.empty();
+    if (is_in_window) split->window_bubble_ns += bubble;
+  }
+  // Measured events may overlap by a tick of their clock: no instant counts twice.
+  const Nanoseconds begin = std::max(busy_until, event.start_ns);
+  const TimeSpan busy{begin, std::max(begin, event.end_ns)};
+  scratch->compute.push_back(busy);
+  note_span(view, busy, {.kind = view.body.ops[op].kind}, scratch);
+  split->compute_ns += busy.end - busy.begin;
+  return busy.end;
 }
 
 // Walks the ops once: notes compute and communication in the scratch, and splits the gaps.
@@ -132,30 +159,13 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
   for (std::size_t i = 0; i < view.events.size(); ++i) {
     const Op& op = view.body.ops[i];
     const EventTimes& event = view.events[i];
-    if (!is_compute(op.kind)) {
-      if (event.start_ns < event.end_ns) {
-        const int group_kind = static_cast<int>(view.body.slots[op.slot].group_kind);
-        scratch->comm[group_kind].push_back({event.start_ns, event.end_ns});
-      }
-      continue;
+    if (is_compute(op.kind)) {
+      CHECK(op.lane == 0);
+      busy_until = add_compute(view, busy_until, i, scratch, split);
+    } else if (event.start_ns < event.end_ns) {
+      const int group_kind = static_cast<int>(view.body.slots[op.slot].group_kind);
+      scratch->comm[group_kind].push_back({event.start_ns, event.end_ns});
     }
-    CHECK(op.lane == 0);
-    const bool first = scratch->compute.empty();
-    if (busy_until < event.start_ns) {
-      const Nanoseconds bubble =
-          bubble_before(view, {busy_until, event.start_ns}, i, scratch, split);
-      split->bubble_ns += bubble;
-      if (!first) split->window_bubble_ns += bubble;
-    }
-    // Measured events may overlap by a tick of their clock: no instant counts twice.
-    const Nanoseconds begin = std::max(busy_until, event.start_ns);
-    busy_until = std::max(begin, event.end_ns);
-    scratch->compute.push_back({begin, busy_until});
-    if (scratch->spans != nullptr)
-      scratch->spans->push_back({.begin_ns = begin - view.iteration.begin,
-                                 .end_ns = busy_until - view.iteration.begin,
-                                 .kind = op.kind});
-    split->compute_ns += busy_until - begin;
   }
   if (!scratch->compute.empty()) {
     split->first_start_ns = scratch->compute.front().begin;

@@ -14,6 +14,7 @@
 #include "schedule/program/lanes.h"
 #include "schedule/program/rank_folding.h"
 #include "schedule/program/validate.h"
+#include "traces/event_order.h"
 
 namespace tandem {
 namespace {
@@ -36,29 +37,16 @@ Status check_whole(const Program& program, const TraceTable& measured) {
   return Done{};
 }
 
-Result<std::vector<OpSamples>> samples_of(const Program& program, const TraceTable& measured) {
-  std::vector<OpSamples> samples;
-  std::vector<std::int64_t> first;
-  for (std::size_t body = 0; body < program.bodies.size(); ++body) {
-    samples.emplace_back(program.bodies[body].ops.size());
-    first.push_back(program.first_op(static_cast<int>(body)));
-  }
-  std::vector<std::vector<bool>> seen(program.ranks.size());
-  for (const TraceRow& row : measured.rows) {
-    const int rank = index(row.rank);
-    const int body = rank < static_cast<int>(program.ranks.size()) ? program.ranks[rank].body : -1;
-    const std::int64_t op = body < 0 ? -1 : row.op - first[body];
-    if (op < 0 || op >= static_cast<std::int64_t>(samples[body].size()))
-      return Error::at(measured.path,
-                       fmt::format("found op {} on rank {}, expected the ops that it has in {}",
-                                   row.op, rank, program.name));
-    seen[rank].resize(samples[body].size());
-    if (seen[rank][op])
-      return Error::at(measured.path,
-                       fmt::format("found op {} on rank {} twice, expected it once", row.op, rank));
-    seen[rank][op] = true;
-    samples[body][op].push_back(row.end_ns - row.start_ns);
-  }
+// Says whether the row's rank has the row's op. `first`: first_ops() of the Program.
+bool has_op(const Program& program, const std::vector<std::int64_t>& first, const TraceRow& row) {
+  if (index(row.rank) >= static_cast<int>(program.ranks.size())) return false;
+  const int body = program.ranks[index(row.rank)].body;
+  const std::int64_t op = row.op - first[body];
+  return 0 <= op && op < static_cast<std::int64_t>(program.bodies[body].ops.size());
+}
+
+Status check_every_op(const Program& program, const TraceTable& measured,
+                      const std::vector<OpSamples>& samples) {
   for (std::size_t body = 0; body < samples.size(); ++body) {
     for (std::size_t op = 0; op < samples[body].size(); ++op) {
       if (samples[body][op].empty())
@@ -68,6 +56,32 @@ Result<std::vector<OpSamples>> samples_of(const Program& program, const TraceTab
                         describe(program.bodies[body], program.bodies[body].ops[op]), body));
     }
   }
+  return Done{};
+}
+
+// Returns samples by body. An Error if a rank has an op that is not its own, or one twice, or if no
+// rank has an op of its body.
+Result<std::vector<OpSamples>> samples_of(const Program& program, const TraceTable& measured) {
+  std::vector<OpSamples> samples;
+  for (const Body& body : program.bodies) samples.emplace_back(body.ops.size());
+  const std::vector<std::int64_t> first = first_ops(program);
+  std::vector<std::vector<bool>> seen(program.ranks.size());
+  for (const TraceRow& row : measured.rows) {
+    const int rank = index(row.rank);
+    if (!has_op(program, first, row))
+      return Error::at(measured.path,
+                       fmt::format("found op {} on rank {}, expected the ops that it has in {}",
+                                   row.op, rank, program.name));
+    const int body = program.ranks[rank].body;
+    const std::int64_t op = row.op - first[body];
+    seen[rank].resize(samples[body].size());
+    if (seen[rank][op])
+      return Error::at(measured.path,
+                       fmt::format("found op {} on rank {} twice, expected it once", row.op, rank));
+    seen[rank][op] = true;
+    samples[body][op].push_back(row.end_ns - row.start_ns);
+  }
+  RETURN_IF_ERROR(check_every_op(program, measured, samples));
   return samples;
 }
 
@@ -86,8 +100,9 @@ std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& pro
                                      class_member.slot};
       const auto [at, is_new] = set_of.try_emplace(slot, set);
       if (is_new) sets[set].push_back(slot);
-      if (at->second == set) continue;
-      std::size_t other = at->second;  // the slot's earlier set
+      std::size_t other = at->second;
+      if (other == set) continue;
+      // The slot is already in a set: merges the two.
       if (sets[other].size() < sets[set].size()) std::swap(set, other);
       for (const auto& moved : sets[other]) set_of[moved] = set;
       sets[set].insert(sets[set].end(), sets[other].begin(), sets[other].end());

@@ -7,17 +7,15 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
+#include "traces/event_order.h"
 #include "traces/perfetto_file.h"
 #include "traces/trace_files.h"
 
 namespace tandem {
 namespace {
-
-bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
 
 // Returns "compute", or the name of the communication's group kind. Its lane has that name, except
 // for the pipeline's edges ("0>1").
@@ -26,36 +24,19 @@ std::string_view category(const TraceRow& row) {
   return group_kind_name(group_kind_named(row.lane).value_or(GroupKind::Pipeline));
 }
 
-// Numbers each rank's lanes in the order of their first op, so that both traces have them in the
-// same order.
-class LaneNumbers {
- public:
-  explicit LaneNumbers(const TraceTable& table) {
-    std::map<Rank, std::map<std::string_view, std::int64_t>> first;
-    for (const TraceRow& row : table.rows) {
-      if (!is_shown(row)) continue;
-      // The compute lane comes first.
-      const std::int64_t op = is_compute(row.kind) ? -1 : row.op;
-      const auto [at, is_new] = first[row.rank].try_emplace(row.lane, op);
-      if (!is_new) at->second = std::min(at->second, op);
-    }
-    for (const auto& [rank, lanes] : first) {
-      std::set<std::pair<std::int64_t, std::string_view>> in_order;
-      for (const auto& [lane, op] : lanes) in_order.emplace(op, lane);
-      for (const auto& [op, lane] : in_order)
-        numbers_[rank].emplace(lane, static_cast<int>(numbers_[rank].size()));
-    }
+// Returns the number of each rank's lanes, by name.
+std::map<Rank, std::map<std::string_view, int>> numbered_lanes(const TraceTable& table) {
+  std::map<Rank, std::map<std::string_view, int>> numbers;
+  for (const auto& [rank, lanes] : shown_lanes(table)) {
+    for (const std::string_view lane : lanes)
+      numbers[rank].emplace(lane, static_cast<int>(numbers[rank].size()));
   }
-
-  int number_of(const TraceRow& row) const { return numbers_.at(row.rank).at(row.lane); }
-  const std::map<Rank, std::map<std::string_view, int>>& all() const { return numbers_; }
-
- private:
-  std::map<Rank, std::map<std::string_view, int>> numbers_;
-};
+  return numbers;
+}
 
 std::int64_t events_of(const TraceTable& table) {
-  return std::count_if(table.rows.begin(), table.rows.end(), is_shown);
+  return std::count_if(table.rows.begin(), table.rows.end(),
+                       [](const TraceRow& row) { return is_shown(row); });
 }
 
 // Returns the number of a rank's process: 2 x rank for side 0 (simulated), and the next for side 1.
@@ -63,8 +44,8 @@ std::int64_t process_of(Rank rank, int side) { return 2 * std::int64_t{index(ran
 
 // Appends the table's events, with times from its first start on.
 void append_table(const TraceTable& table, int side, std::string_view title, PerfettoFile* file) {
-  const LaneNumbers lanes(table);
-  for (const auto& [rank, numbers] : lanes.all()) {
+  const std::map<Rank, std::map<std::string_view, int>> lanes = numbered_lanes(table);
+  for (const auto& [rank, numbers] : lanes) {
     const std::int64_t process = process_of(rank, side);
     file->name_process(process, fmt::format("rank {} {}", index(rank), title));
     for (const auto& [lane, number] : numbers) file->name_lane(process, number, lane);
@@ -83,7 +64,7 @@ void append_table(const TraceTable& table, int side, std::string_view title, Per
                      row.bytes, row.start_ns - row.arrive_ns);
     const std::string what = event_name(row.kind, row.microbatch, row.lane);
     file->append({.process = process_of(row.rank, side),
-                  .lane = lanes.number_of(row),
+                  .lane = lanes.at(row.rank).at(row.lane),
                   .start_ns = row.start_ns - begin_ns,
                   .length_ns = row.end_ns - row.start_ns,
                   .name = what,

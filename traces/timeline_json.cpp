@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "traces/event_order.h"
 #include "traces/timeline.h"
 
 namespace tandem {
@@ -21,6 +22,20 @@ bool is_shown(Nanoseconds start_ns, Nanoseconds end_ns) {
 int group_kind_of(const TraceRow& row) {
   return is_compute(row.kind) ? TimelineEvent::kNoScope
                               : static_cast<int>(group_kind_of_lane(row.lane));
+}
+
+// Returns the table's ranks and lanes, without events.
+std::vector<TimelineRank> empty_ranks(const TraceTable& table) {
+  std::map<Rank, int> stands_for;
+  for (const RankSplit& split : table.splits) stands_for[split.rank] = split.multiplicity;
+  std::vector<TimelineRank> ranks;
+  for (const auto& [rank, lanes] : shown_lanes(table)) {
+    const auto at = stands_for.find(rank);
+    TimelineRank& made =
+        ranks.emplace_back(TimelineRank{index(rank), at == stands_for.end() ? 1 : at->second, {}});
+    for (const std::string_view lane : lanes) made.lanes.push_back({std::string(lane), {}});
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -61,48 +76,28 @@ std::string timeline_json(const Program& program, const Trace& trace) {
 std::string timeline_json(const TraceTable& table) {
   Nanoseconds begin_ns = std::numeric_limits<Nanoseconds>::max();
   for (const TraceRow& row : table.rows) begin_ns = std::min(begin_ns, row.start_ns);
-  std::map<Rank, int> stands_for;
-  for (const RankSplit& split : table.splits) stands_for[split.rank] = split.multiplicity;
-  // Lanes are ordered by the smallest number of an op on them, compute first. So two tables of one
-  // Program have their lanes in the same order, whatever the times.
-  std::map<Rank, std::map<std::string_view, std::int64_t>> first_op;
   Timeline timeline;
   for (const TraceRow& row : table.rows) {
-    if (!is_shown(row.start_ns, row.end_ns)) continue;
-    timeline.count(row.end_ns - begin_ns);
-    const std::int64_t op = is_compute(row.kind) ? -1 : row.op;
-    const auto [at, is_new] = first_op[row.rank].try_emplace(row.lane, op);
-    if (!is_new) at->second = std::min(at->second, op);
+    if (is_shown(row)) timeline.count(row.end_ns - begin_ns);
   }
   if (timeline.has_too_many()) return timeline_json(std::move(timeline));
-  struct LanePlace {
-    std::size_t rank, lane;  // numbers in timeline.ranks and in that rank's lanes
-  };
-  std::map<std::pair<Rank, std::string_view>, LanePlace> places;  // by rank and lane name
-  for (const auto& [rank, lanes] : first_op) {
-    const auto at = stands_for.find(rank);
-    timeline.ranks.push_back({index(rank), at == stands_for.end() ? 1 : at->second, {}});
-    std::vector<std::pair<std::int64_t, std::string_view>> in_order;
-    for (const auto& [lane, op] : lanes) in_order.emplace_back(op, lane);
-    std::ranges::sort(in_order);
-    for (const auto& [op, lane] : in_order) {
-      places[{rank, lane}] = {timeline.ranks.size() - 1, timeline.ranks.back().lanes.size()};
-      timeline.ranks.back().lanes.push_back({std::string(lane), {}});
-    }
+  timeline.ranks = empty_ranks(table);
+  std::map<std::pair<Rank, std::string_view>, TimelineLane*> lanes;  // by rank and lane name
+  for (TimelineRank& rank : timeline.ranks) {
+    for (TimelineLane& lane : rank.lanes) lanes[{Rank{rank.rank}, lane.name}] = &lane;
   }
   for (const TraceRow& row : table.rows) {
-    if (!is_shown(row.start_ns, row.end_ns)) continue;
-    const auto [rank, lane] = places.at({row.rank, row.lane});
-    timeline.ranks[rank].lanes[lane].events.push_back(
-        {.start_ns = row.start_ns - begin_ns,
-         .length_ns = row.end_ns - row.start_ns,
-         .waited_ns = is_compute(row.kind) ? 0 : row.start_ns - row.arrive_ns,
-         .kind = static_cast<int>(row.kind),
-         .scope = group_kind_of(row),
-         .stage = row.stage,
-         .microbatch = row.microbatch,
-         .part = row.part,
-         .bytes = row.bytes});
+    if (!is_shown(row)) continue;
+    lanes.at({row.rank, row.lane})
+        ->events.push_back({.start_ns = row.start_ns - begin_ns,
+                            .length_ns = row.end_ns - row.start_ns,
+                            .waited_ns = is_compute(row.kind) ? 0 : row.start_ns - row.arrive_ns,
+                            .kind = static_cast<int>(row.kind),
+                            .scope = group_kind_of(row),
+                            .stage = row.stage,
+                            .microbatch = row.microbatch,
+                            .part = row.part,
+                            .bytes = row.bytes});
   }
   return timeline_json(std::move(timeline));
 }
