@@ -181,6 +181,23 @@ class Merger {
   std::array<Nanoseconds, kColours> share_ns_{};
 };
 
+// The time between two ticks of the axis, and the power of ten in it: 7 for 2 * 10^7 ns.
+struct TickStep {
+  Nanoseconds ns = 1;
+  int exponent = 0;
+};
+
+// Returns the least of 1, 2, 5, 10, 20, 50, ... ns that keeps ticks kTickDistance apart.
+TickStep tick_step(Nanoseconds span_ns) {
+  const Nanoseconds least = span_ns / (kPlotWidth / kTickDistance);
+  TickStep power;
+  for (;; power = {power.ns * 10, power.exponent + 1}) {
+    for (const int digit : {1, 2, 5}) {
+      if (digit * power.ns >= least) return {digit * power.ns, power.exponent};
+    }
+  }
+}
+
 class TimelinePicture {
  public:
   TimelinePicture(const Program& program, const Trace& trace, const std::vector<Band>& bands)
@@ -313,35 +330,23 @@ class TimelinePicture {
       BusySpan action = block_of(events[row.ops[first]]);
       for (++i; i < row.ops.size() && same(row.ops[first], row.ops[i]); ++i)
         action.end = std::max(action.end, block_of(events[row.ops[i]]).end);
-      if (std::min(before.width(), action.width()) >= kSeparated &&
-          action.begin - before.end < kThird)
+      const bool touch = action.begin - before.end < kThird;
+      if (touch && std::min(before.width(), action.width()) >= kSeparated)
         lines += fmt::format("M{} {}v{}", pixels(kLeft * 100 + action.begin), y, kComputeHeight);
       before = action;
-      const Op& op = body.ops[row.ops[first]];
-      const std::string text = std::to_string(op.microbatch);
-      const auto digits = static_cast<std::int64_t>(text.size());
-      if (op.microbatch < 0 || action.width() < std::max(kLabelled, digits * kDigit + 300))
-        continue;
-      labels += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>",
-                            pixels(kLeft * 100 + (action.begin + action.end) / 2), y + 14, text);
+      const std::int32_t microbatch = body.ops[row.ops[first]].microbatch;
+      const std::string text = std::to_string(microbatch);
+      const auto label_width = static_cast<std::int64_t>(text.size()) * kDigit + 300;
+      if (microbatch >= 0 && action.width() >= std::max(kLabelled, label_width))
+        labels += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>",
+                              pixels(kLeft * 100 + (action.begin + action.end) / 2), y + 14, text);
     }
     if (!lines.empty()) append("<path stroke=\"#ffffff\" d=\"{}\"/>\n", lines);
     if (!labels.empty()) append("<g font-size=\"10\" text-anchor=\"middle\">{}</g>\n", labels);
   }
 
   void draw_axis(int y) {
-    // The step between ticks is 1, 2 or 5 times a power of ten, in ns: the least one that keeps
-    // ticks kTickDistance apart.
-    Nanoseconds power = 1, step = 1;
-    int exponent = 0;
-    for (const std::int64_t least = scale_.span_ns / (kPlotWidth / kTickDistance); step < least;) {
-      if (step == power || step == 2 * power) {
-        step = step == power ? 2 * power : 5 * power;
-      } else {
-        step = power *= 10;
-        ++exponent;
-      }
-    }
+    const auto [step, exponent] = tick_step(scale_.span_ns);
     const bool is_seconds = scale_.span_ns >= 1'000'000'000;
     const double unit_ns = is_seconds ? 1e9 : 1e6;
     const int decimals = std::max(0, (is_seconds ? 9 : 6) - exponent);

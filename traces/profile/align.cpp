@@ -51,7 +51,8 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
   Participants who{rank.names.text(args.group), rank.names.text(args.ranks),
                    collective_of(rank.names.text(args.collective), rank.name_of(kernel)),
                    args.group_size};
-  if (who.collective == "send/recv" && args.from >= 0 && args.to >= 0 && args.from != args.to) {
+  const bool has_ends = args.from >= 0 && args.to >= 0 && args.from != args.to;
+  if (who.collective == "send/recv" && has_ends) {
     who.ranks = fmt::format("{}>{}", args.from, args.to);
     who.size = 2;
   }
@@ -63,6 +64,15 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
   }
   if (who.ranks.empty() || who.ranks.find("...") != std::string::npos) who.size = 0;
   return who;
+}
+
+// Says whether the collective ends on all of its ranks at about the same time.
+bool ends_together(std::string_view collective) {
+  for (const std::string_view word :
+       {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier"}) {
+    if (collective == word) return true;
+  }
+  return false;
 }
 
 void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollectives* all) {
@@ -89,9 +99,7 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
              seen[group]++};
     Matched& matched = (*all)[key];
     matched.group_size = who.size;
-    matched.ends_together = who.collective == "all-reduce" || who.collective == "all-gather" ||
-                            who.collective == "reduce-scatter" || who.collective == "all-to-all" ||
-                            who.collective == "barrier";
+    matched.ends_together = ends_together(who.collective);
     matched.is_transfer = who.collective == "send/recv" && who.ranks.find('>') != std::string::npos;
     // A sequence number that a rank uses twice counts once.
     if (matched.participations.empty() || matched.participations.back().rank != place)
@@ -166,6 +174,7 @@ class Clocks {
         shifts_(profile->ranks.size()) {}
 
   // If ranks are left that nothing connects with a known one, the first of them begins a new set.
+  // A rank is connected by collectives, else by transfers, else by a clock that it shares.
   void find_shifts() {
     int set = 0;
     for (std::size_t begin = 0; begin < known_.size(); ++begin) {
@@ -244,6 +253,23 @@ Status bring_sets_together(Profile* profile) {
   return Done{};
 }
 
+// Lets the transfer begin on all ranks when the last of them starts, if all of the collective's
+// ranks are in the profile and on one clock.
+void set_transfer_starts(const Matched& collective, Profile* profile) {
+  if (static_cast<int>(collective.participations.size()) != collective.group_size) return;
+  const int set = profile->ranks[collective.participations.front().rank].clock_set;
+  Nanoseconds last = std::numeric_limits<Nanoseconds>::min();
+  for (const Participation& part : collective.participations) {
+    const ProfileRank& rank = profile->ranks[part.rank];
+    if (rank.clock_set != set) return;
+    last = std::max(last, rank.kernels[part.kernel].start_ns);
+  }
+  for (const Participation& part : collective.participations) {
+    ProfileKernel& kernel = profile->ranks[part.rank].kernels[part.kernel];
+    kernel.transfer_start_ns = std::min(last, kernel.end_ns);
+  }
+}
+
 }  // namespace
 
 Status align(Profile* profile) {
@@ -252,23 +278,7 @@ Status align(Profile* profile) {
     add_collectives(profile->ranks[i], i, &matched);
   Clocks(matched, profile).find_shifts();
   RETURN_IF_ERROR(bring_sets_together(profile));
-  for (const auto& [key, collective] : matched) {
-    const int set = profile->ranks[collective.participations.front().rank].clock_set;
-    const bool is_aligned = std::ranges::all_of(
-        collective.participations,
-        [&](const Participation& part) { return profile->ranks[part.rank].clock_set == set; });
-    if (static_cast<int>(collective.participations.size()) != collective.group_size || !is_aligned)
-      continue;
-    Nanoseconds last = std::numeric_limits<Nanoseconds>::min();
-    for (const Participation& part : collective.participations) {
-      const Nanoseconds start = profile->ranks[part.rank].kernels[part.kernel].start_ns;
-      last = std::max(last, start);
-    }
-    for (const Participation& part : collective.participations) {
-      ProfileKernel& kernel = profile->ranks[part.rank].kernels[part.kernel];
-      kernel.transfer_start_ns = std::min(last, kernel.end_ns);
-    }
-  }
+  for (const auto& [key, collective] : matched) set_transfer_starts(collective, profile);
   return Done{};
 }
 

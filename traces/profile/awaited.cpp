@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -23,19 +24,25 @@ class Awaited {
     find_labels(split);
   }
 
-  // Splits the gap before kernel `next`. -1: the gap after the last kernel of compute, which waits
-  // for all communication in flight.
-  void add_gap(Nanoseconds begin, Nanoseconds end, std::int64_t next) {
+  // Splits the gap that begins then and ends with the start of kernel `next`.
+  void add_gap_before(int next, Nanoseconds begin) {
+    const Nanoseconds end = rank_.kernels[next].start_ns;
     if (begin >= end) return;
     ++gap_number_;
     found_.clear();
-    if (next < 0) {
-      for (std::size_t i = 0; i < rank_.kernels.size(); ++i)
-        add_if_in_flight(static_cast<int>(i), begin);
-    } else {
-      add_waited_for(static_cast<int>(next), begin);
-      for (std::size_t i = 0; i < found_.size(); ++i) add_waited_for(found_[i], begin);
-    }
+    add_waited_for(next, begin);
+    for (std::size_t i = 0; i < found_.size(); ++i)  // it grows as it is walked
+      add_waited_for(found_[i], begin);
+    share_gap(begin, end);
+  }
+
+  // Splits the gap after the last kernel of compute. It waits for all communication in flight.
+  void add_last_gap(Nanoseconds begin, Nanoseconds end) {
+    if (begin >= end) return;
+    ++gap_number_;
+    found_.clear();
+    for (std::size_t i = 0; i < rank_.kernels.size(); ++i)
+      add_if_in_flight(static_cast<int>(i), begin);
     share_gap(begin, end);
   }
 
@@ -70,10 +77,9 @@ class Awaited {
   }
 
   void add_if_in_flight(int kernel, Nanoseconds begin) {
-    if (labels_[kernel] < 0 || rank_.kernels[kernel].end_ns <= begin ||
-        found_in_gap_[kernel] == gap_number_)
-      return;
-    found_in_gap_[kernel] = gap_number_;
+    const bool is_communication = labels_[kernel] >= 0;
+    if (!is_communication || rank_.kernels[kernel].end_ns <= begin) return;
+    if (std::exchange(found_in_gap_[kernel], gap_number_) == gap_number_) return;
     found_.push_back(kernel);
   }
   void add_waited_for(int kernel, Nanoseconds begin) {
@@ -115,10 +121,10 @@ std::vector<Nanoseconds> awaited_of(const ProfileRank& rank, const ProfileSplit&
   for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
     const ProfileKernel& kernel = rank.kernels[i];
     if (kernel.activity != Activity::Compute) continue;
-    awaited.add_gap(busy_until, kernel.start_ns, static_cast<std::int64_t>(i));
+    awaited.add_gap_before(static_cast<int>(i), busy_until);
     busy_until = std::max(busy_until, kernel.end_ns);
   }
-  awaited.add_gap(busy_until, step_end_ns, -1);
+  awaited.add_last_gap(busy_until, step_end_ns);
   return std::move(awaited).exposed();
 }
 
