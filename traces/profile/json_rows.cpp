@@ -62,7 +62,8 @@ class ValueEnd {
   }
 
   // Goes on by one character that is not in a string. Inside of brackets it skips plain ones first.
-  // Returns whether the value ends there.
+  // Returns whether the value ends there: behind its closing bracket, or, of a number or word such
+  // as null, before the character that follows.
   bool step(std::string_view text) {
     if (depth_ > 0) {
       while (at_ < text.size() && !kStructure[static_cast<unsigned char>(text[at_])]) ++at_;
@@ -149,7 +150,7 @@ Error JsonRows::error(std::string_view found, std::string_view expected) const {
                    fmt::format("found {}, expected {}", found, expected));
 }
 
-Result<char> JsonRows::next() {
+Result<char> JsonRows::peek() {
   for (;;) {
     while (begin_ < end_ && is_blank(buffer_[begin_])) ++begin_;
     if (begin_ < end_) return buffer_[begin_];
@@ -159,14 +160,14 @@ Result<char> JsonRows::next() {
 }
 
 Status JsonRows::expect(char c, std::string_view where) {
-  ASSIGN_OR_RETURN(const char found, next());
+  ASSIGN_OR_RETURN(const char found, peek());
   if (found != c) return error(shown(found), fmt::format("'{}' {}", c, where));
   ++begin_;
   return Done{};
 }
 
-Result<std::string_view> JsonRows::value() {
-  ASSIGN_OR_RETURN(const char first, next());
+Result<std::string_view> JsonRows::peek_value() {
+  ASSIGN_OR_RETURN(const char first, peek());
   if (first == 0) return error("the end of the file", "the rest of its JSON");
   ValueEnd end;
   while (!end.look({buffer_.data() + begin_, end_ - begin_})) {
@@ -179,19 +180,19 @@ Result<std::string_view> JsonRows::value() {
 
 Status JsonRows::read_rows(const Row& row) {
   RETURN_IF_ERROR(expect('[', "before the rows"));
-  ASSIGN_OR_RETURN(char separator, next());
+  ASSIGN_OR_RETURN(char separator, peek());
   if (separator == ']') {
     ++begin_;
     return Done{};
   }
   for (;;) {
-    ASSIGN_OR_RETURN(const std::string_view text, value());
+    ASSIGN_OR_RETURN(const std::string_view text, peek_value());
     if (text.front() != '{') return error(shown(text.front()), "'{', a row of a profile");
     if (const Status read = row(text); !read.ok())
       return read.error().place.source.empty() ? error(read.error().message, "a row of a profile")
                                                : read.error();
     begin_ += text.size();
-    ASSIGN_OR_RETURN(separator, next());
+    ASSIGN_OR_RETURN(separator, peek());
     if (separator != ',' && separator != ']')
       return error(shown(separator), "',' or ']' after a row");
     ++begin_;
@@ -212,19 +213,19 @@ Status JsonRows::skip_byte_order_mark() {
 
 Status JsonRows::read(std::string_view rows, const Member& member, const Row& row) {
   RETURN_IF_ERROR(skip_byte_order_mark());
-  ASSIGN_OR_RETURN(const char first, next());
+  ASSIGN_OR_RETURN(const char first, peek());
   if (first == '[') return read_rows(row);
   if (first != '{')
     return error(first == 0 ? "an empty file" : shown(first),
                  "'{', the JSON of a torch.profiler trace");
   ++begin_;
-  ASSIGN_OR_RETURN(char separator, next());
+  ASSIGN_OR_RETURN(char separator, peek());
   if (separator == '}') {
     ++begin_;
     return Done{};
   }
   for (;;) {
-    ASSIGN_OR_RETURN(const std::string_view quoted, value());
+    ASSIGN_OR_RETURN(const std::string_view quoted, peek_value());
     if (!quoted.starts_with('"')) return error(shown(quoted.front()), "a member's name");
     const std::string key(quoted.substr(1, quoted.size() - 2));
     begin_ += quoted.size();
@@ -232,17 +233,17 @@ Status JsonRows::read(std::string_view rows, const Member& member, const Row& ro
     if (key == rows) {
       RETURN_IF_ERROR(read_rows(row));
     } else {
-      ASSIGN_OR_RETURN(const std::string_view text, value());
+      ASSIGN_OR_RETURN(const std::string_view text, peek_value());
       RETURN_IF_ERROR(member(key, text));
       begin_ += text.size();
     }
-    ASSIGN_OR_RETURN(separator, next());
+    ASSIGN_OR_RETURN(separator, peek());
     if (separator != ',' && separator != '}')
       return error(shown(separator), "',' or '}' after a member");
     ++begin_;
     if (separator == '}') break;
   }
-  ASSIGN_OR_RETURN(const char rest, next());
+  ASSIGN_OR_RETURN(const char rest, peek());
   if (rest != 0) return error(shown(rest), "nothing behind the JSON");
   return Done{};
 }

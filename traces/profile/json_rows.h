@@ -40,8 +40,9 @@ class JsonRows {
 
   Result<bool> fill();
   Status skip_byte_order_mark();
-  Result<char> next();  // skips blanks, then returns a character without taking it; 0: file's end
-  Result<std::string_view> value();
+  // These skip blanks, then return what follows without taking it. A character of 0: file's end.
+  Result<char> peek();
+  Result<std::string_view> peek_value();
   Status expect(char c, std::string_view where);
   Status read_rows(const Row& row);
   Error error(std::string_view found, std::string_view expected) const;

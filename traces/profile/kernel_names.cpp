@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -150,6 +151,14 @@ constexpr std::array<std::pair<std::string_view, GroupKind>, 12> kWords = {{
     {"sp", GroupKind::Tensor},
 }};
 
+// Returns the meaning of the first row whose part the text holds; "" if there is none.
+std::string_view meaning_in(std::span<const NamePart> rows, std::string_view text) {
+  for (const NamePart& row : rows) {
+    if (holds(text, row.part)) return row.meaning;
+  }
+  return "";
+}
+
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   std::size_t begin = 0;
@@ -200,6 +209,35 @@ std::optional<ProfileAction> pipelining_action(std::string_view text) {
   return action;
 }
 
+// Reads a pass in words: "Forward 3", "forward_step", "weight_grad". Nothing for
+// "forward-backward", which is around both directions.
+std::optional<ProfileAction> action_in_words(std::string_view annotation) {
+  const std::string low = lower_case(annotation);
+  const std::vector<std::string_view> words = words_of(low);
+  const auto has = [&](std::string_view word, std::string_view short_word) {
+    return std::ranges::find(words, word) != words.end() ||
+           std::ranges::find(words, short_word) != words.end();
+  };
+  const bool is_both = has("forward", "fwd") && has("backward", "bwd");
+  if (words.empty() || is_both) return std::nullopt;
+  const auto first = words.front();
+  ProfileAction action;
+  if (first == "forward" || first == "fwd") action.phase = PassPhase::Forward;
+  if (first == "backward" || first == "bwd") action.phase = PassPhase::Backward;
+  if (first == "optimizer") action.phase = PassPhase::Step;
+  if (first.starts_with("weight") && words.size() > 1 && words[1].starts_with("grad"))
+    action.phase = PassPhase::BackwardWeight;
+  if (action.phase == PassPhase::Unknown) return std::nullopt;
+  if (words.size() == 2) {
+    std::string_view number = words[1];
+    const auto microbatch = take_number(&number);
+    if (microbatch && number.empty()) action.microbatch = *microbatch;
+  }
+  // "## forward:over_arch ##" is a part.
+  action.is_whole = action.microbatch >= 0 || annotation.find(':') == std::string_view::npos;
+  return action;
+}
+
 }  // namespace
 
 Activity activity_of(std::string_view kernel) {
@@ -222,20 +260,21 @@ std::optional<Activity> hta_activity_of(std::string_view kernel) {
 }
 
 std::string_view category_of(std::string_view kernel) {
-  const std::string low = lower_case(kernel);
-  for (const NamePart& row : kCategories) {
-    if (holds(low, row.part)) return row.meaning;
-  }
-  return "other";
+  const std::string_view category = meaning_in(kCategories, lower_case(kernel));
+  return category.empty() ? "other" : category;
 }
 
 std::string short_name(std::string_view kernel) {
   std::string name;
-  int depth = 0;
+  int depth = 0;  // of open '<'
   for (const char c : kernel) {
     if (c == '<') ++depth;
-    if (depth == 0 && c == '(' && !name.empty() && !name.ends_with("::")) break;
-    if (depth == 0) name += c;
+    if (depth == 0) {
+      // "(anonymous namespace)::f": a '(' at the begin or behind "::" begins no arguments.
+      const bool begins_arguments = c == '(' && !name.empty() && !name.ends_with("::");
+      if (begins_arguments) break;
+      name += c;
+    }
     if (c == '>' && depth > 0) --depth;
   }
   if (name.starts_with("void ")) name.erase(0, 5);
@@ -258,16 +297,13 @@ std::string collective_of(std::string_view torch_name, std::string_view kernel) 
     const std::string low = without_underscores(lower_case(torch_name));
     if (low == "send" || low == "recv" || low == "coalesced" || holds(low, "p2p"))
       return "send/recv";
-    for (const NamePart& row : kCollectives) {
-      if (holds(low, row.part)) return std::string(row.meaning);
-    }
+    if (const auto meaning = meaning_in(kCollectives, low); !meaning.empty())
+      return std::string(meaning);
   }
   const std::string low = without_underscores(lower_case(kernel));
   if (holds(low, "sendrecv")) return "send/recv or all-to-all";
-  for (const NamePart& row : kCollectives) {
-    if (holds(low, row.part)) return std::string(row.meaning);
-  }
-  return "other";
+  const std::string_view meaning = meaning_in(kCollectives, low);
+  return meaning.empty() ? "other" : std::string(meaning);
 }
 
 std::optional<CommKind> comm_kind_of(std::string_view collective) {
@@ -350,31 +386,7 @@ std::optional<ProfileAction> action_of(std::string_view annotation) {
     const PassPhase phase = phase_of_letter(annotation[annotation.size() - 2]);
     if (phase != PassPhase::Unknown) return ProfileAction{.phase = phase};
   }
-  // A pass in words: "Forward 3", "forward_step", "weight_grad".
-  const std::string low = lower_case(annotation);
-  const std::vector<std::string_view> words = words_of(low);
-  const auto has = [&](std::string_view word, std::string_view short_word) {
-    return std::ranges::find(words, word) != words.end() ||
-           std::ranges::find(words, short_word) != words.end();
-  };
-  const bool is_both = has("forward", "fwd") && has("backward", "bwd");  // "forward-backward"
-  if (words.empty() || is_both) return std::nullopt;
-  const auto first = words.front();
-  ProfileAction action;
-  if (first == "forward" || first == "fwd") action.phase = PassPhase::Forward;
-  if (first == "backward" || first == "bwd") action.phase = PassPhase::Backward;
-  if (first == "optimizer") action.phase = PassPhase::Step;
-  if (first.starts_with("weight") && words.size() > 1 && words[1].starts_with("grad"))
-    action.phase = PassPhase::BackwardWeight;
-  if (action.phase == PassPhase::Unknown) return std::nullopt;
-  if (words.size() == 2) {
-    std::string_view number = words[1];
-    const auto microbatch = take_number(&number);
-    if (microbatch && number.empty()) action.microbatch = *microbatch;
-  }
-  // "## forward:over_arch ##" is a part.
-  action.is_whole = action.microbatch >= 0 || annotation.find(':') == std::string_view::npos;
-  return action;
+  return action_in_words(annotation);
 }
 
 }  // namespace tandem

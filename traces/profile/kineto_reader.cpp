@@ -81,6 +81,10 @@ RowKind kind_of(std::string_view category) {
   return RowKind::Other;
 }
 
+bool is_annotation(std::optional<RowKind> kind) {
+  return kind == RowKind::Annotation || kind == RowKind::GpuAnnotation;
+}
+
 // Before 2022 annotations were "Operator" rows as calls are. PyTorch's own have these names.
 bool is_early_annotation(std::string_view category, std::string_view name) {
   return category == "Operator" &&
@@ -123,51 +127,50 @@ std::string_view list_text(Value value) {
   return list.raw_json().get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
 
+// The arguments ("args") of a row that are read, by the kind of their values.
+constexpr std::pair<std::string_view, std::int64_t KinetoRow::*> kNumberArgs[] = {
+    {"stream", &KinetoRow::stream},
+    {"device", &KinetoRow::device},
+    {"correlation", &KinetoRow::correlation},
+    {"In msg nelems", &KinetoRow::in_elements},
+    {"Group size", &KinetoRow::group_size},
+    {"Out msg nelems", &KinetoRow::out_elements},
+    {"Seq", &KinetoRow::sequence},
+    {"Src Rank", &KinetoRow::from},
+    {"Dst Rank", &KinetoRow::to}};
+constexpr std::pair<std::string_view, std::string_view KinetoRow::*> kTextArgs[] = {
+    {"Collective name", &KinetoRow::collective},
+    {"dtype", &KinetoRow::dtype},
+    {"Process Group Name", &KinetoRow::group},
+    {"Process Group Description", &KinetoRow::description},
+    {"Process Group Ranks", &KinetoRow::ranks}};
+constexpr std::pair<std::string_view, std::string_view KinetoRow::*> kListArgs[] = {
+    {"Input Dims", &KinetoRow::shapes},
+    {"Input type", &KinetoRow::types},
+    {"Concrete Inputs", &KinetoRow::values}};
+
+void read_arg(std::string_view key, Value value, KinetoRow* row) {
+  for (const auto& [name, number] : kNumberArgs) {
+    if (key == name) row->*number = whole(value);
+  }
+  for (const auto& [name, text] : kTextArgs) {
+    if (key == name) row->*text = text_of(value);
+  }
+  for (const auto& [name, list] : kListArgs) {
+    if (key == name) row->*list = list_text(value);
+  }
+  simdjson::ondemand::array waits;
+  if (key == "Waits for" && value.get_array().get(waits) == simdjson::SUCCESS) {
+    for (auto wait : waits) row->waits.push_back(whole(wait.value()));
+  }
+}
+
 void read_args(Value value, KinetoRow* row) {
   simdjson::ondemand::object args;
   if (value.get_object().get(args) != simdjson::SUCCESS) return;
   for (auto field : args) {
     const std::string_view key = field.unescaped_key();
-    if (key.size() < 3) continue;
-    if (key == "stream") {
-      row->stream = whole(field.value());
-    } else if (key == "device") {
-      row->device = whole(field.value());
-    } else if (key == "correlation") {
-      row->correlation = whole(field.value());
-    } else if (key == "Input Dims") {
-      row->shapes = list_text(field.value());
-    } else if (key == "Input type") {
-      row->types = list_text(field.value());
-    } else if (key == "Concrete Inputs") {
-      row->values = list_text(field.value());
-    } else if (key == "Collective name") {
-      row->collective = text_of(field.value());
-    } else if (key == "In msg nelems") {
-      row->in_elements = whole(field.value());
-    } else if (key == "Out msg nelems") {
-      row->out_elements = whole(field.value());
-    } else if (key == "Group size") {
-      row->group_size = whole(field.value());
-    } else if (key == "dtype") {
-      row->dtype = text_of(field.value());
-    } else if (key == "Process Group Name") {
-      row->group = text_of(field.value());
-    } else if (key == "Process Group Description") {
-      row->description = text_of(field.value());
-    } else if (key == "Process Group Ranks") {
-      row->ranks = text_of(field.value());
-    } else if (key == "Seq") {
-      row->sequence = whole(field.value());
-    } else if (key == "Waits for") {
-      simdjson::ondemand::array waits;
-      if (field.value().get_array().get(waits) != simdjson::SUCCESS) continue;
-      for (auto wait : waits) row->waits.push_back(whole(wait.value()));
-    } else if (key == "Src Rank") {
-      row->from = whole(field.value());
-    } else if (key == "Dst Rank") {
-      row->to = whole(field.value());
-    }
+    read_arg(key, field.value(), row);
   }
 }
 
@@ -225,8 +228,7 @@ class KinetoRows {
   // Stops early at a row that is not needed: add() ignores it by its phase, category or name.
   KinetoRow parsed(std::string_view text) {
     KinetoRow row;
-    RowKind kind = RowKind::Other;
-    bool category_known = false;
+    std::optional<RowKind> kind;  // nothing until the category is read
     auto document = parser_.iterate(text.data(), text.size(), text.size() + JsonRows::kPadding);
     for (auto field : document.get_object()) {
       const std::string_view key = field.unescaped_key();
@@ -236,7 +238,6 @@ class KinetoRows {
       } else if (key == "cat") {
         row.category = text_of(field.value());
         kind = kind_of(row.category);
-        category_known = true;
         if (kind == RowKind::Other) return row;
       } else if (key == "name") {
         row.name = text_of(field.value());
@@ -252,9 +253,7 @@ class KinetoRows {
       } else if (key == "dur") {
         row.length_ns = nanoseconds(field.value().raw_json_token());
       } else if (key == "args") {
-        if (!category_known || kind == RowKind::Kernel || kind == RowKind::Copy ||
-            kind == RowKind::Call || kind == RowKind::CpuOp)
-          read_args(field.value(), &row);
+        if (!is_annotation(kind)) read_args(field.value(), &row);
       }
     }
     return row;
@@ -264,28 +263,51 @@ class KinetoRows {
     if (row.phase != "X") return Done{};
     const RowKind kind =
         is_early_annotation(row.category, row.name) ? RowKind::Annotation : kind_of(row.category);
-    if (kind == RowKind::Other) return Done{};
-    if (kind == RowKind::CpuOp) {
-      add_cpu_op(row);
-      return Done{};
+    switch (kind) {
+      case RowKind::Other:
+        return Done{};
+      case RowKind::CpuOp:
+        add_cpu_op(row);
+        return Done{};
+      case RowKind::Call:
+        return row.correlation < 0 ? Done{} : add_launch(row);
+      case RowKind::Annotation:
+      case RowKind::GpuAnnotation:
+        RETURN_IF_ERROR(check_span(row));
+        add_annotation(row, kind == RowKind::GpuAnnotation);
+        return Done{};
+      case RowKind::Kernel:
+      case RowKind::Copy:
+        RETURN_IF_ERROR(check_span(row));
+        add_kernel(row, kind);
+        return Done{};
     }
-    if (kind == RowKind::Call && row.correlation < 0) return Done{};
+    return Done{};
+  }
+
+  static Status check_time(const KinetoRow& row) {
     if (!row.at_ns) return Error{fmt::format("a {} without its time (ts)", row.category)};
-    if (kind == RowKind::Call) {
-      rank_.launches.push_back(
-          {row.correlation, *row.at_ns, static_cast<std::int32_t>(row.thread)});
-      return Done{};
-    }
+    return Done{};
+  }
+
+  static Status check_span(const KinetoRow& row) {
+    RETURN_IF_ERROR(check_time(row));
     if (!row.length_ns || *row.length_ns < 0)
       return Error{fmt::format("a {} without its length (dur)", row.category)};
-    if (kind == RowKind::Annotation || kind == RowKind::GpuAnnotation) {
-      rank_.annotations.push_back({rank_.names.id(row.name), kind == RowKind::GpuAnnotation,
-                                   static_cast<std::int32_t>(row.thread), *row.at_ns,
-                                   *row.at_ns + *row.length_ns});
-      annotation_processes_.push_back(row.process);
-      return Done{};
-    }
-    return add_kernel(row, kind);
+    return Done{};
+  }
+
+  Status add_launch(const KinetoRow& row) {
+    RETURN_IF_ERROR(check_time(row));
+    rank_.launches.push_back({row.correlation, *row.at_ns, static_cast<std::int32_t>(row.thread)});
+    return Done{};
+  }
+
+  void add_annotation(const KinetoRow& row, bool on_gpu) {
+    rank_.annotations.push_back({rank_.names.id(row.name), on_gpu,
+                                 static_cast<std::int32_t>(row.thread), *row.at_ns,
+                                 *row.at_ns + *row.length_ns});
+    annotation_processes_.push_back(row.process);
   }
 
   void add_cpu_op(const KinetoRow& row) {
@@ -301,7 +323,7 @@ class KinetoRows {
                              .end_ns = *row.at_ns + *row.length_ns});
   }
 
-  Status add_kernel(const KinetoRow& row, RowKind kind) {
+  void add_kernel(const KinetoRow& row, RowKind kind) {
     ProfileKernel kernel;
     kernel.start_ns = *row.at_ns;
     kernel.end_ns = *row.at_ns + *row.length_ns;
@@ -327,7 +349,6 @@ class KinetoRows {
     for (const std::int64_t wait : row.waits) rank_.waits.emplace_back(row.correlation, wait);
     rank_.kernels.push_back(kernel);
     kernel_devices_.push_back(row.device >= 0 ? row.device : row.process);
-    return Done{};
   }
 
   // Returns the activity that the name alone says; each name is looked at once.

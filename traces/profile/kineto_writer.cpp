@@ -75,9 +75,9 @@ class KinetoFile {
   void add(const ProfileKernel& kernel) {
     row();
     const std::string& name = rank_.name_of(kernel);
-    const std::string_view category = kernel.activity != Activity::Memory ? "kernel"
-                                      : name.starts_with("Memset")        ? "gpu_memset"
-                                                                          : "gpu_memcpy";
+    std::string_view category = "kernel";
+    if (kernel.activity == Activity::Memory)
+      category = name.starts_with("Memset") ? "gpu_memset" : "gpu_memcpy";
     fmt::format_to(at(),
                    R"({{"ph": "X", "cat": "{}", "name": {}, "pid": 0, "tid": {}, "ts": {}, )"
                    R"("dur": {}, "args": {{"device": 0, "context": 1, "stream": {}, )"

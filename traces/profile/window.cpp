@@ -19,15 +19,17 @@ std::size_t step_names(const Profile& profile) {
   return names.size();
 }
 
-// Says for each kernel whether it was launched before the rank's last step began.
+// Says for each kernel whether it was launched before the rank's last step began; yes for all of a
+// rank without steps.
 std::vector<bool> before_last_step(const ProfileRank& rank) {
-  std::vector<bool> counted(rank.kernels.size());
-  const Nanoseconds last = rank.steps.empty() ? 0 : rank.steps.back().start_ns;
+  std::vector<bool> counted(rank.kernels.size(), true);
+  if (rank.steps.empty()) return counted;
+  const Nanoseconds last = rank.steps.back().start_ns;
   for (std::size_t i = 0; i < counted.size(); ++i) {
     const ProfileKernel& kernel = rank.kernels[i];
     // Without recorded launches, the kernel's own start decides.
-    if (rank.launches.empty() || rank.steps.empty()) {
-      counted[i] = rank.steps.empty() || kernel.start_ns < last;
+    if (rank.launches.empty()) {
+      counted[i] = kernel.start_ns < last;
     } else {
       counted[i] = kernel.launch >= 0 && rank.launches[kernel.launch].at_ns < last;
     }
@@ -94,21 +96,23 @@ std::vector<Nanoseconds> step_begins(const Profile& profile) {
 }
 
 // Returns the whole repetitions; nothing if a rank does not repeat, or not as often as the others.
+// Example: of kernels A B A B A the last one is not counted, as it begins a third repetition.
 std::optional<ProfileWindow> by_repetition(const Profile& profile) {
   ProfileWindow window{.by = StepsBy::Repetition, .steps = 0, .is_counted = {}};
   for (const ProfileRank& rank : profile.ranks) {
+    const bool is_first = &rank == &profile.ranks.front();
     const std::vector<std::size_t> places = main_stream(rank);
     if (places.size() < 2) return std::nullopt;
     const std::size_t period = period_of(rank, places);
     const int steps = static_cast<int>(places.size() / period);
-    if (steps < 2 || (window.steps != 0 && window.steps != steps)) return std::nullopt;
-    window.steps = steps;
+    if (is_first) window.steps = steps;
+    if (steps < 2 || steps != window.steps) return std::nullopt;
     const std::size_t whole = period * static_cast<std::size_t>(steps);
     std::vector<bool> counted(rank.kernels.size(), true);
     if (whole < places.size())
       std::fill(counted.begin() + static_cast<std::ptrdiff_t>(places[whole]), counted.end(), false);
     window.is_counted.push_back(std::move(counted));
-    if (window.is_counted.size() > 1) continue;
+    if (!is_first) continue;
     std::vector<Nanoseconds> begins;
     for (std::size_t i = 0; i < places.size(); i += period)
       begins.push_back(rank.kernels[places[i]].start_ns);
