@@ -100,11 +100,11 @@ void drop_loop_thread(ProfileRank* rank) {
     if (name.starts_with("ProfilerStep")) with_steps.insert(annotation.place);
     if (name.starts_with("Optimizer.")) with_optimizer.insert(annotation.place);
   }
+  const bool has_steps = !with_steps.empty();
+  const std::set<std::int32_t>& of_loop = has_steps ? with_steps : with_optimizer;
   std::vector<std::int32_t> others = rank->backward_threads;
-  std::erase_if(others, [&](std::int32_t thread) {
-    return (with_steps.empty() ? with_optimizer : with_steps).contains(thread);
-  });
-  if (!with_steps.empty() || !others.empty()) rank->backward_threads = std::move(others);
+  std::erase_if(others, [&](std::int32_t thread) { return of_loop.contains(thread); });
+  if (has_steps || !others.empty()) rank->backward_threads = std::move(others);
 }
 
 // Finds phases of kernels that no annotation tells: Backward if one of autograd's threads launched
@@ -118,8 +118,10 @@ void find_phases_by_thread(ProfileRank* rank) {
     if (kernel.launch < 0 || kernel.phase != PassPhase::Unknown) continue;
     const bool is_backward =
         std::ranges::binary_search(rank->backward_threads, rank->launches[kernel.launch].thread);
-    if (is_backward || !tells_forwards)
-      kernel.phase = is_backward ? PassPhase::Backward : PassPhase::Forward;
+    if (is_backward)
+      kernel.phase = PassPhase::Backward;
+    else if (!tells_forwards)
+      kernel.phase = PassPhase::Forward;
   }
 }
 

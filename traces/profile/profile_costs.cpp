@@ -101,8 +101,9 @@ void add_collectives(const ProfileRank& rank, const std::set<int>& present, int 
     const std::vector<int> ranks = members_of(rank, rank.collectives[kernel.collective]);
     const auto is_present = [&](int member) { return present.contains(member); };
     if (ranks.size() < 2 || !std::ranges::all_of(ranks, is_present)) continue;
+    const auto node_of = [&](int member) { return member / gpus_per_node; };
     const bool between = std::ranges::any_of(
-        ranks, [&](int r) { return r / gpus_per_node != ranks.front() / gpus_per_node; });
+        ranks, [&](int member) { return node_of(member) != node_of(ranks.front()); });
     const CostRow row{.what = cost_kind(*kind),
                       .bytes = *bytes,
                       .ranks = static_cast<int>(ranks.size()),
@@ -152,6 +153,24 @@ std::vector<std::pair<std::string, std::string>> meta_of(const Profile& profile,
   return meta;
 }
 
+// Returns the samples with which a table of that precision is made. Leaves out GEMMs of another
+// precision and counts them, except that under fp8 products of activations still run in 16 bits.
+SamplesByRow samples_at(const std::string& precision, SamplesByRow all, std::int64_t* left_out) {
+  SamplesByRow rows;
+  for (auto& [key, own] : all) {
+    if (own.row.what == CostKind::Gemm && own.dtype != precision) {
+      const bool in_16_bits = own.dtype == "bf16" || own.dtype == "fp16";
+      if (precision != "fp8" || !in_16_bits) {
+        *left_out += static_cast<std::int64_t>(own.ns.size());
+        continue;
+      }
+      own.row.gemms.front().in_16_bits = true;
+    }
+    for (const Nanoseconds ns : own.ns) add_sample(own.row, "", ns, &rows);
+  }
+  return rows;
+}
+
 }  // namespace
 
 Result<ProfileCosts> cost_table_of(const Profile& profile, int gpus_per_node) {
@@ -168,20 +187,8 @@ Result<ProfileCosts> cost_table_of(const Profile& profile, int gpus_per_node) {
     return Error::at(profile.ranks.front().path,
                      "found no GEMM whose shape is told, expected calls such as aten::mm with "
                      "their Input Dims: torch.profiler has them with record_shapes=True");
-  SamplesByRow rows;  // without GEMMs of another precision
-  for (auto& [key, own] : samples) {
-    if (own.row.what == CostKind::Gemm && own.dtype != precision) {
-      // Under fp8, products of activations still run in 16 bits.
-      const bool in_16_bits = own.dtype == "bf16" || own.dtype == "fp16";
-      if (precision != "fp8" || !in_16_bits) {
-        costs.other_dtype += static_cast<std::int64_t>(own.ns.size());
-        continue;
-      }
-      own.row.gemms.front().in_16_bits = true;
-    }
-    for (const Nanoseconds ns : own.ns) add_sample(own.row, "", ns, &rows);
-  }
-  for (auto& [key, own] : rows) costs.table.rows.push_back(row_of_samples(std::move(own)));
+  for (auto& [key, own] : samples_at(precision, std::move(samples), &costs.other_dtype))
+    costs.table.rows.push_back(row_of_samples(std::move(own)));
   std::ranges::stable_sort(costs.table.rows, {}, [](const CostRow& row) {
     return std::tuple(row.what, row.ranks, row.between_nodes, row.flops(), row.bytes);
   });

@@ -139,10 +139,11 @@ class CommLabels {
   CommLabels(const ProfileRank& rank, bool by_kind) : rank_(rank), by_kind_(by_kind) {}
 
   const CommLabel& of(const ProfileKernel& kernel) {
-    const bool has_args = kernel.collective >= 0;
-    const CollectiveArgs args = has_args ? rank_.collectives[kernel.collective] : CollectiveArgs{};
-    auto [at, is_new] = labels_.try_emplace(
-        {kernel.name, has_args ? args.collective : ~0u, args.description, args.group});
+    constexpr CollectiveArgs kNoArgs{.collective = ~0u};  // the id of no name
+    const CollectiveArgs args =
+        kernel.collective >= 0 ? rank_.collectives[kernel.collective] : kNoArgs;
+    auto [at, is_new] =
+        labels_.try_emplace({kernel.name, args.collective, args.description, args.group});
     if (is_new) {
       at->second = label_of(rank_, kernel);
       if (by_kind_ && at->second.kind) at->second.collective.clear();
@@ -265,24 +266,28 @@ void add_phases(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
   }
 }
 
+// Replaces the exposed communication, in all and by label and kind, by what compute waits for.
+void set_exposed(const std::vector<Nanoseconds>& awaited, ProfileSplit* split) {
+  split->exposed_ns = 0;
+  for (std::size_t i = 0; i < awaited.size(); ++i) {
+    split->comms[i].exposed_ns = awaited[i];
+    split->exposed_ns += awaited[i];
+  }
+  for (CommTotal& kind : split->kinds) {
+    kind.exposed_ns = 0;
+    for (const CommTotal& comm : split->comms) {
+      const bool is_of_kind =
+          kind.label.kind ? comm.label.kind == kind.label.kind : comm.label == kind.label;
+      if (is_of_kind) kind.exposed_ns += comm.exposed_ns;
+    }
+  }
+}
+
 // Sets the step, from `first` to `last`, and what follows from it: the bubble and, where waits are
 // recorded, exposed communication.
 void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last, const ProfileView& view,
               ProfileSplit* split) {
-  if (rank.tells_waits && !view.as_hta) {
-    const std::vector<Nanoseconds> awaited = awaited_of(rank, *split, first, last);
-    split->exposed_ns = 0;
-    for (std::size_t i = 0; i < awaited.size(); ++i)
-      split->exposed_ns += split->comms[i].exposed_ns = awaited[i];
-    for (CommTotal& kind : split->kinds) {
-      kind.exposed_ns = 0;
-      for (const CommTotal& comm : split->comms) {
-        const bool is_of_kind =
-            kind.label.kind ? comm.label.kind == kind.label.kind : comm.label == kind.label;
-        if (is_of_kind) kind.exposed_ns += comm.exposed_ns;
-      }
-    }
-  }
+  if (rank.tells_waits && !view.as_hta) set_exposed(awaited_of(rank, *split, first, last), split);
   split->step_ns = last - first;
   split->bubble_ns =
       split->step_ns - split->compute_ns - split->exposed_ns - split->memory_alone_ns;
@@ -388,16 +393,19 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   split.first_ns = first;
   split.span_ns = last - first;
   busy = union_of(std::move(busy));
-  const Intervals compute = union_of(std::move(by_activity[0]));
-  const Intervals communication = union_of(std::move(by_activity[1]));
+  const auto united = [&](Activity activity) {
+    return union_of(std::move(by_activity[static_cast<std::size_t>(activity)]));
+  };
+  const Intervals compute = united(Activity::Compute);
+  const Intervals communication = united(Activity::Communication);
   split.compute_ns = length_of(compute);
   split.communication_ns = length_of(communication);
   split.overlap_ns = length_of(intersection_of(communication, compute));
   split.idle_ns = split.span_ns - length_of(busy);
   split.exposed_ns = split.communication_ns - split.overlap_ns;
   split.memory_alone_ns = length_of(busy) - split.compute_ns - split.exposed_ns;
-  split.comms = comms_of(rank, all, compute, false);
-  split.kinds = comms_of(rank, all, compute, true);
+  split.comms = comms_of(rank, all, compute, /*by_kind=*/false);
+  split.kinds = comms_of(rank, all, compute, /*by_kind=*/true);
   add_names(rank, all, &split);
   add_phases(rank, all, &split);
   set_step(rank, first, last, view, &split);

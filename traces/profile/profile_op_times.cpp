@@ -30,6 +30,7 @@ RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_cou
   RankTimes times;
   // Kernels of one pass in one step are added up. The inner key is the step and, for passes without
   // a microbatch, the annotation, which alone tells them apart.
+  constexpr int kOneAStep = -1;
   std::map<PassKey, std::map<std::pair<int, int>, Intervals>> passes;
   for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
     if (!is_counted.empty() && !is_counted[i]) continue;
@@ -46,9 +47,9 @@ RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_cou
     const ProfileAction& action = rank.actions[kernel.action];
     if (!action.is_whole || action.phase != kernel.phase) continue;
     // The optimizer has one pass a step, for all stages.
-    const bool is_one = action.microbatch >= 0 || kernel.phase == PassPhase::Step;
-    const int place = is_one ? -1 : kernel.action;
-    passes[{kernel.phase, action.stage, action.microbatch}][{step_of(rank, kernel), place}]
+    const bool is_one_a_step = action.microbatch >= 0 || kernel.phase == PassPhase::Step;
+    const int annotation = is_one_a_step ? kOneAStep : kernel.action;
+    passes[{kernel.phase, action.stage, action.microbatch}][{step_of(rank, kernel), annotation}]
         .emplace_back(kernel.start_ns, kernel.end_ns);
     times.splits_backward |= kernel.phase == PassPhase::BackwardWeight;
   }
@@ -190,6 +191,51 @@ Error no_passes(const Profile& profile) {
                    "PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or Forward 3");
 }
 
+// Times in ns of a profile's passes on all ranks.
+struct PassSamples {
+  std::map<PassPhase, std::vector<double>> ns;
+  std::map<int, std::vector<double>> forward_ns;  // by stage
+  std::vector<double> transfers_ns;
+  PassSeconds counted;  // stages and microbatches; no times yet
+};
+
+PassSamples samples_of_passes(const Profile& profile) {
+  const auto append = [](const std::vector<double>& values, std::vector<double>* all) {
+    all->insert(all->end(), values.begin(), values.end());
+  };
+  PassSamples samples;
+  PassSeconds& counted = samples.counted;
+  for (const RankTimes& rank : times_of(profile)) {
+    std::set<int> own_stages;
+    for (const auto& [key, values] : rank.passes) {
+      append(values, &samples.ns[key.phase]);
+      counted.stages = std::max(counted.stages, key.stage + 1);
+      counted.microbatches = std::max(counted.microbatches, key.microbatch + 1);
+      if (key.stage < 0) continue;
+      own_stages.insert(key.stage);
+      if (key.phase == PassPhase::Forward) append(values, &samples.forward_ns[key.stage]);
+    }
+    counted.stages_a_rank = std::max(counted.stages_a_rank, static_cast<int>(own_stages.size()));
+    for (const auto& [key, values] : rank.comms) {
+      const auto& [label, ranks] = key;
+      if (label.kind == GroupKind::Pipeline && ranks.empty()) append(values, &samples.transfers_ns);
+    }
+  }
+  return samples;
+}
+
+// Adds each rank's time in a phase and step, divided by the number of passes.
+Status add_shares(const Profile& profile, int passes, PassSamples* samples) {
+  const ProfileWindow window = window_of(profile);
+  ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits, splits_of(profile, window));
+  for (const ProfileSplit& split : splits) {
+    for (const PhaseTotal& total : split.phases)
+      samples->ns[total.phase].push_back(static_cast<double>(total.time_ns) / passes /
+                                         window.steps);
+  }
+  return Done{};
+}
+
 }  // namespace
 
 std::vector<std::string> MeasuredOps::warnings(const std::string& path) const {
@@ -224,41 +270,14 @@ Result<MeasuredOps> reprice_by_profile(Program* program, const Profile& profile)
 }
 
 Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
-  std::map<PassPhase, std::vector<double>> ns;
-  std::map<int, std::vector<double>> forward_ns;
-  PassSeconds seconds;
-  std::vector<double> transfers;
-  for (const RankTimes& rank : times_of(profile)) {
-    std::set<int> own_stages;
-    for (const auto& [key, values] : rank.passes) {
-      if (key.stage >= 0) own_stages.insert(key.stage);
-      std::vector<double>& all = ns[key.phase];
-      all.insert(all.end(), values.begin(), values.end());
-      seconds.stages = std::max(seconds.stages, key.stage + 1);
-      seconds.microbatches = std::max(seconds.microbatches, key.microbatch + 1);
-      if (key.phase == PassPhase::Forward && key.stage >= 0) {
-        std::vector<double>& of_stage = forward_ns[key.stage];
-        of_stage.insert(of_stage.end(), values.begin(), values.end());
-      }
-    }
-    seconds.stages_a_rank = std::max(seconds.stages_a_rank, static_cast<int>(own_stages.size()));
-    for (const auto& [key, values] : rank.comms) {
-      if (key.first.kind == GroupKind::Pipeline && key.second.empty())
-        transfers.insert(transfers.end(), values.begin(), values.end());
-    }
-  }
-  const bool tells_passes = !ns[PassPhase::Forward].empty();
-  if (!tells_passes && passes > 0) {
-    const ProfileWindow window = window_of(profile);
-    ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits, splits_of(profile, window));
-    for (const ProfileSplit& split : splits) {
-      for (const PhaseTotal& total : split.phases)
-        ns[total.phase].push_back(static_cast<double>(total.time_ns) / passes / window.steps);
-    }
-  }
+  PassSamples samples = samples_of_passes(profile);
+  const bool tells_passes = !samples.ns[PassPhase::Forward].empty();
+  if (!tells_passes && passes > 0) RETURN_IF_ERROR(add_shares(profile, passes, &samples));
   const auto seconds_of = [&](PassPhase phase) {
-    return ns[phase].empty() ? std::nullopt : std::optional(1e-9 * lower_median(ns[phase]));
+    const std::vector<double>& ns = samples.ns[phase];
+    return ns.empty() ? std::nullopt : std::optional(1e-9 * lower_median(ns));
   };
+  PassSeconds seconds = samples.counted;
   seconds.forward_s = seconds_of(PassPhase::Forward);
   seconds.weight_s = seconds_of(PassPhase::BackwardWeight);
   seconds.input_s = seconds_of(PassPhase::BackwardInput);
@@ -266,8 +285,9 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
   seconds.backward_s = seconds.weight_s && seconds.input_s
                            ? std::optional(*seconds.input_s + *seconds.weight_s)
                            : seconds_of(PassPhase::Backward);
-  if (!transfers.empty()) seconds.p2p_s = 1e-9 * lower_median(std::move(transfers));
-  for (auto& [stage, values] : forward_ns)
+  if (!samples.transfers_ns.empty())
+    seconds.p2p_s = 1e-9 * lower_median(std::move(samples.transfers_ns));
+  for (auto& [stage, values] : samples.forward_ns)
     seconds.forward_by_stage.push_back(1e-9 * lower_median(std::move(values)));
   if (!seconds.forward_s || !seconds.backward_s) return no_passes(profile);
   return seconds;
