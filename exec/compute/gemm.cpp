@@ -229,7 +229,8 @@ void OpenBlasUnit::pin(int core) {
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   int cores_to_skip = core % CPU_COUNT(&allowed);
   for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || cores_to_skip-- > 0) continue;
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    if (cores_to_skip-- > 0) continue;
     CPU_ZERO(&own);
     CPU_SET(cpu, &own);
     pthread_setaffinity_np(thread_.native_handle(), sizeof own, &own);
@@ -242,7 +243,9 @@ void OpenBlasUnit::work() {
   for (;;) {
     started_.wait(kNothing);
     std::int64_t op = started_;
-    if (op == kStop || !started_.compare_exchange_strong(op, kNothing)) return;
+    if (op == kStop) return;
+    const bool stopped_meanwhile = !started_.compare_exchange_strong(op, kNothing);
+    if (stopped_meanwhile) return;
     const std::int32_t kernel = body_.ops[op].kernel;
     const Nanoseconds before_ns = thread_ns();
     if (kernel >= 0) run(jobs_[kernel]);

@@ -84,14 +84,16 @@ void HostLoop::schedule(Nanoseconds time, EventKind kind, std::int32_t subject,
 }
 
 void HostLoop::handle(const Event& event) {
-  if (event.kind == EventKind::ComputeEnds) {
-    if (event.generation != computes_[event.subject].generation) return;
+  if (event.kind == EventKind::TransferIsDue) {
+    handle_due_transfer(event.subject);
+  } else if (event.generation == computes_[event.subject].generation) {
     end_op(event.subject, 0);
     note_wake_up(computes_[event.subject].begin_ns, event.time, last_end_ns_);
     start_ready(event.subject);
-    return;
   }
-  const std::int32_t comm_class = event.subject;
+}
+
+void HostLoop::handle_due_transfer(std::int32_t comm_class) {
   if (transfers_[comm_class].transfer.done()) {
     end_transfer(comm_class);
     return;
@@ -106,23 +108,27 @@ void HostLoop::handle(const Event& event) {
 }
 
 void HostLoop::await() {
-  const bool multiplies = !units_.empty();
   const Nanoseconds deadline =
       events_.empty() ? last_end_ns_ + options_.timeout_ns : events_.top().time;
   while (!moving_.empty() && failure_.empty() && now_ns() + kPayloadStep_ns < deadline)
     move_payload(moving_.front());
   if (!failure_.empty()) return;
-  // If units multiply, the loop does not spin, as it would take a core from them.
-  const Nanoseconds sleep_ns =
-      std::max<Nanoseconds>(0, deadline - now_ns() - (multiplies ? 0 : kSpin_ns));
-  const timespec time{sleep_ns / 1'000'000'000, sleep_ns % 1'000'000'000};
-  if (multiplies || sleep_ns > 0) ppoll(unit_events_.data(), unit_events_.size(), &time, nullptr);
+  const bool multiplies = !units_.empty();
   if (multiplies) {
+    // Does not spin, as that would take a core from the units.
+    sleep(std::max<Nanoseconds>(0, deadline - now_ns()));
     end_products();
     return;
   }
+  if (const Nanoseconds before_spin = deadline - now_ns() - kSpin_ns; before_spin > 0)
+    sleep(before_spin);
   while (now_ns() < deadline) {
   }
+}
+
+void HostLoop::sleep(Nanoseconds duration_ns) {
+  const timespec time{duration_ns / 1'000'000'000, duration_ns % 1'000'000'000};
+  ppoll(unit_events_.data(), unit_events_.size(), &time, nullptr);
 }
 
 void HostLoop::end_products() {

@@ -101,10 +101,12 @@ class HostLoop {
   void schedule(Nanoseconds time, EventKind kind, std::int32_t subject,
                 std::uint32_t generation = 0);
   void handle(const Event& event);
+  void handle_due_transfer(std::int32_t comm_class);
   // Waits until the next deadline, and moves payloads meanwhile. If units multiply, it also returns
   // when a product ends.
   void await();
   void end_products();
+  void sleep(Nanoseconds duration_ns);  // less if a product ends
   std::string diagnosis() const;
   std::string stuck() const;  // says that no op ended within the time-out
 
@@ -120,7 +122,9 @@ class HostLoop {
   std::vector<LaneCursors> cursors_;
   std::vector<TimedCompute> computes_;
   std::vector<Transfer> transfers_;
-  std::deque<std::int32_t> moving_;  // communicator classes whose payloads are being moved
+  // Communicator classes whose payloads are being moved, front first. One whose payload has been
+  // moved meanwhile, as its transfer was due, leaves when it comes to the front.
+  std::deque<std::int32_t> moving_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;      // events so far
   std::vector<pollfd> unit_events_;  // by rank: its unit's eventfd

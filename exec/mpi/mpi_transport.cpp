@@ -50,12 +50,12 @@ class MpiTransport final : public Transport {
     if (std::max(message.give.size(), message.take.size()) >
         static_cast<std::size_t>(std::numeric_limits<int>::max()))
       return Error{"found a message of more than 2^31 - 1 floats, expected a smaller one"};
-    const int ticket = free_.empty() ? static_cast<int>(under_way_.size()) : free_.back();
     if (free_.empty()) {
+      free_.push_back(static_cast<int>(under_way_.size()));
       under_way_.emplace_back();
-    } else {
-      free_.pop_back();
     }
+    const int ticket = free_.back();
+    free_.pop_back();
     under_way_[ticket] = {};
     RETURN_IF_ERROR(begin(message, &under_way_[ticket]));
     return ticket;

@@ -170,13 +170,15 @@ class RankExecutor {
   void end_compute(std::size_t* ended) {
     LaneState& lane = lanes_[kComputeLane];
     if (!lane.under_way || !compute_has_ended()) return;
-    std::uint64_t ends = 0;
-    // EAGAIN: the eventfd was already drained.
-    if (gemm_ && read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;
     end(kComputeLane);
     OwnTimes& times = times_[lane.op];
-    if (gemm_) times.end_ns = gemm_->end_ns();
-    const Nanoseconds due_ns = gemm_ ? times.arrive_ns + gemm_->busy_ns() : deadline();
+    Nanoseconds due_ns = deadline();
+    if (gemm_) {
+      std::uint64_t ends = 0;
+      if (read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;  // EAGAIN: already drained
+      times.end_ns = gemm_->end_ns();
+      due_ns = times.arrive_ns + gemm_->busy_ns();
+    }
     if (iteration_ >= 0) wake_ups_.add(times.arrive_ns, due_ns, times.end_ns);
     ++*ended;
   }
@@ -202,13 +204,12 @@ class RankExecutor {
     if (words == 0) return Done{};
     std::int64_t checked = 0;
     for (const PayloadPiece& piece : payload.taken) checked += piece.words;
-    const int from = op.kind == OpKind::Recv ? index(members_of(op)[0]) : -1;
-    return Error{
-        fmt::format("received other bytes in {} than {} should have sent: {} of {} words "
-                    "checked are wrong",
-                    describe(body_, op), from < 0 ? "the others" : fmt::format("rank {}", from),
-                    words, checked),
-        Error::Failed};
+    const std::string senders =
+        op.kind == OpKind::Recv ? fmt::format("rank {}", index(members_of(op)[0])) : "the others";
+    return Error{fmt::format("received other bytes in {} than {} should have sent: {} of {} words "
+                             "checked are wrong",
+                             describe(body_, op), senders, words, checked),
+                 Error::Failed};
   }
 
   // Sleeps until an op may end.

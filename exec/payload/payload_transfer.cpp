@@ -44,42 +44,51 @@ PayloadTransfer::PayloadTransfer(std::vector<TransferMember> transfer_members, b
 }
 
 std::string PayloadTransfer::step() {
-  std::array<float, kStepWords> sent_buffer, received_buffer;
   const std::int64_t count = std::min(kStepWords, words_ - moved_);
-  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
-  const std::span<float> sent(sent_buffer.data(), count), received(received_buffer.data(), count);
-  const int n = members();
-  const bool one_sender = kind() == CommKind::SendRecv || kind() == CommKind::RingShift;
-  const int first_sender = one_sender ? (receiver_ + n - 1) % n : 0;
-  const int senders_end = one_sender ? first_sender + 1 : n;
-  const std::int64_t first = block_ * receiver_ + moved_;  // word of each sender's array
-  const std::uint64_t key = transfer_members_[receiver_].key;
-  std::string error;
-  if (reduces(kind())) received_buffer.fill(0);
-  for (int sender = first_sender; sender < senders_end && error.empty(); ++sender) {
-    fill(sent, transfer_members_[sender].key, sender, first);
-    if (reduces(kind())) {
-      for (std::int64_t i = 0; i < count; ++i) received[i] += sent[i];
-      continue;
-    }
-    std::memcpy(received.data(), sent.data(), bytes);
-    const std::int64_t wrong = wrong_words(received, key, sender, first);
-    if (wrong > 0) error = complaint(sender, wrong, count);
-  }
-  if (reduces(kind())) {
-    const std::int64_t wrong = wrong_sums(received, key, n, first);
-    // The complaint about a wrong sum names a member whose op has another key than the receiver's.
-    const auto other = std::ranges::find_if(
-        transfer_members_, [&](const TransferMember& each) { return each.key != key; });
-    if (wrong > 0)
-      error = complaint(static_cast<int>(other - transfer_members_.begin()) % n, wrong, count);
-  }
+  const std::int64_t first = block_ * receiver_ + moved_;
+  std::string error = reduces(kind()) ? move_sums(first, count) : move_copies(first, count);
   moved_ += count;
   if (moved_ == words_) {
     moved_ = 0;
     ++receiver_;
   }
   return error;
+}
+
+std::string PayloadTransfer::move_sums(std::int64_t first, std::int64_t count) const {
+  std::array<float, kStepWords> sent_buffer, sum_buffer;
+  const std::span<float> sent(sent_buffer.data(), count), sums(sum_buffer.data(), count);
+  std::ranges::fill(sums, 0.0f);
+  for (int sender = 0; sender < members(); ++sender) {
+    fill(sent, transfer_members_[sender].key, sender, first);
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += sent[i];
+  }
+  const std::uint64_t key = transfer_members_[receiver_].key;
+  const std::int64_t wrong = wrong_sums(sums, key, members(), first);
+  if (wrong == 0) return "";
+  // The complaint names the first member whose op has another key than the receiver's; member 0 if
+  // there is none.
+  int named = 0;
+  for (int member = members() - 1; member >= 0; --member) {
+    if (transfer_members_[member].key != key) named = member;
+  }
+  return complaint(named, wrong, count);
+}
+
+std::string PayloadTransfer::move_copies(std::int64_t first, std::int64_t count) const {
+  std::array<float, kStepWords> sent_buffer, received_buffer;
+  const std::span<float> sent(sent_buffer.data(), count), received(received_buffer.data(), count);
+  const bool from_member_before = kind() == CommKind::SendRecv || kind() == CommKind::RingShift;
+  const int before = (receiver_ + members() - 1) % members();
+  for (int sender = 0; sender < members(); ++sender) {
+    if (from_member_before && sender != before) continue;
+    fill(sent, transfer_members_[sender].key, sender, first);
+    std::memcpy(received.data(), sent.data(), sent.size_bytes());
+    const std::uint64_t key = transfer_members_[receiver_].key;
+    const std::int64_t wrong = wrong_words(received, key, sender, first);
+    if (wrong > 0) return complaint(sender, wrong, count);
+  }
+  return "";
 }
 
 std::string PayloadTransfer::complaint(int sender, std::int64_t wrong, std::int64_t words) const {

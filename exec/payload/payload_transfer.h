@@ -41,6 +41,9 @@ class PayloadTransfer {
  private:
   CommKind kind() const { return comm_kind(transfer_members_.front().op->kind); }
   int members() const { return static_cast<int>(transfer_members_.size()); }
+  // These move `count` words of each sender's array from word `first` on, and return as step().
+  std::string move_sums(std::int64_t first, std::int64_t count) const;
+  std::string move_copies(std::int64_t first, std::int64_t count) const;
   std::string complaint(int sender, std::int64_t wrong, std::int64_t words) const;
 
   std::vector<TransferMember> transfer_members_;
