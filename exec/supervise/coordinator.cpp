@@ -53,8 +53,8 @@ std::optional<std::size_t> first_to_fail(const RunEnd& run_end) {
     const auto& state = run_end.states[rank];
     if (!state || state->header().failure[0] == 0) continue;
     const RunState::Header& header = state->header();
-    const Nanoseconds failed_ns =
-        header.before.at_ns == 0 ? 0 : header.failed_ns - header.before.ahead_ns;
+    const bool has_compared = header.before.at_ns != 0;
+    const Nanoseconds failed_ns = has_compared ? header.failed_ns - header.before.ahead_ns : 0;
     if (failed_ns >= first_ns) continue;
     first = rank;
     first_ns = failed_ns;
@@ -151,10 +151,14 @@ class Coordinator {
   };
 
   struct Member {
-    std::optional<Connection> connection;
+    std::optional<Connection> connection;  // nothing: its watchdog has not joined
     ReportMessage status;
     std::optional<RunState> state;
     std::uint64_t program = 0;  // hash of the Program that the rank runs
+
+    bool can_answer() const { return connection && connection->is_open(); }
+    bool is_lost() const { return connection && !connection->is_open(); }
+    bool has_ended() const { return state && status.phase == Phase::Ended; }
   };
 
   // Waits until all ranks have ended, or the run has failed.
@@ -172,7 +176,7 @@ class Coordinator {
     send_to_all(MessageKind::Go);
     const auto stuck_after = patience + std::chrono::nanoseconds(longest_compute_ns(program_));
     last_progress_ = Clock::now();
-    while (!std::ranges::all_of(members_, has_ended)) {
+    while (!std::ranges::all_of(members_, &Member::has_ended)) {
       if (Clock::now() - last_progress_ > stuck_after)
         return RunFailure{
             .text = fmt::format("no op ended within {:g} s: ", to_seconds(options_.timeout_ns)),
@@ -187,9 +191,8 @@ class Coordinator {
   void collect_states() {
     send_to_all(MessageKind::Dump);
     const auto all_answered = [this] {
-      return std::ranges::all_of(members_, [](const Member& member) {
-        return member.state || !member.connection || !member.connection->is_open();
-      });
+      return std::ranges::all_of(
+          members_, [](const Member& member) { return member.state || !member.can_answer(); });
     };
     const auto begin = Clock::now();
     while (!all_answered() && Clock::now() - begin < kTimeToAnswer) run_round();
@@ -199,10 +202,6 @@ class Coordinator {
   bool have_reached(Phase phase) const {
     return std::ranges::all_of(
         members_, [phase](const Member& member) { return member.status.phase >= phase; });
-  }
-
-  static bool has_ended(const Member& member) {
-    return member.state && member.status.phase == Phase::Ended;
   }
 
   // Says which ranks are missing. If none has joined, it names the library by which they meet
@@ -230,10 +229,9 @@ class Coordinator {
         return RunFailure{
             fmt::format("found the Program {:016x} on rank {} and {:016x} on rank 0, expected one",
                         member.program, rank, own_.program)};
-      const bool is_lost = member.connection && !member.connection->is_open();
-      const bool is_gone = member.status.gone != 0 && member.status.phase != Phase::Ended;
-      if (is_gone || (is_lost && !has_ended(member)))
-        return RunFailure{.text = "", .is_explained = false};
+      const bool died = member.status.gone != 0 && member.status.phase != Phase::Ended;
+      const bool is_lost_early = member.is_lost() && !member.has_ended();
+      if (died || is_lost_early) return RunFailure{.text = "", .is_explained = false};
     }
     const std::string ending = external_stop_.ending();
     if (ending.empty()) return std::nullopt;
@@ -255,8 +253,7 @@ class Coordinator {
     std::vector<pollfd> events;
     admission_.add_events(&events);
     for (const Member& member : members_) {
-      if (member.connection && member.connection->is_open())
-        events.push_back({member.connection->descriptor(), POLLIN, 0});
+      if (member.can_answer()) events.push_back({member.connection->descriptor(), POLLIN, 0});
     }
     poll(events.data(), events.size(), kRoundEvery_ms);
     for (ProvenCaller& caller : admission_.take_proven()) admit_watchdog(&caller);
@@ -303,9 +300,8 @@ class Coordinator {
 
   static std::string exit_reason_of(const Member& member) {
     if (!member.connection) return "";
-    if (!member.state)
-      return member.connection->is_open() ? "does not answer" : "is gone, and so is its watchdog";
-    return member.status.exit_reason;
+    if (member.state) return member.status.exit_reason;
+    return member.is_lost() ? "is gone, and so is its watchdog" : "does not answer";
   }
 
   const Program& program_;

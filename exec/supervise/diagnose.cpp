@@ -58,13 +58,9 @@ class Diagnosis {
 
   // Says where the walk stops; empty: all ops have ended.
   std::string of_waiting() const {
-    std::vector<OpPlace> path;
-    for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
-      for (std::size_t lane = 0; lane < queues(rank).lanes.size() && path.empty(); ++lane) {
-        if (const std::optional<OpPlace> next = next_op(rank, lane)) path.push_back(*next);
-      }
-    }
-    if (path.empty()) return "";
+    const std::optional<OpPlace> first = first_not_ended();
+    if (!first) return "";
+    std::vector<OpPlace> path = {*first};
     for (;;) {
       const OpPlace at = path.back();
       const Reason why = reason(at);
@@ -108,6 +104,16 @@ class Diagnosis {
     const std::uint32_t done = progress_[rank].done[lane];
     if (done >= ops.size()) return std::nullopt;
     return OpPlace{rank, ops[done]};
+  }
+
+  // Returns the first rank's first op that has not ended; nothing if all have.
+  std::optional<OpPlace> first_not_ended() const {
+    for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
+      for (std::size_t lane = 0; lane < queues(rank).lanes.size(); ++lane) {
+        if (const std::optional<OpPlace> next = next_op(rank, lane)) return next;
+      }
+    }
+    return std::nullopt;
   }
 
   // Returns the ops that a rank has begun and not ended.

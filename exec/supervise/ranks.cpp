@@ -27,6 +27,17 @@ struct CoordinatorAddress {
   Digest run{};
 };
 
+// Opens the coordinator's listener, and chooses the run's key.
+Result<Listener> listen(int ranks, CoordinatorAddress* coordinator) {
+  ASSIGN_OR_RETURN(
+      Listener listener,
+      listen_on(ranks == 1 ? loopback_alone() : chosen_interfaces(environment_with_secret)));
+  static_assert(kMostAddress < sizeof coordinator->address);
+  std::ranges::copy(listener.address, coordinator->address);
+  coordinator->run = random_digest();
+  return listener;
+}
+
 // Passes rank 0's CoordinatorAddress to all ranks, waits until all have joined, and plays.
 Status play(const RanksBackend& backend, const LaunchedRank& own, CoordinatorAddress coordinator,
             Control* control, RunState* state) {
@@ -110,14 +121,17 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
     execution.shares_queues |= own.shares_queues != 0;
     if (own.late.share >= execution.late.share) execution.late = own.late;
   }
+  // The last iteration of a failed run is partial. A warm-up that failed is iteration 0, and the
+  // only one.
   const bool failed = !run_end.failure.empty();
   const int last = failed ? iteration_under_way(options, run_end) : options.iterations;
-  for (int i = 0; i < std::max(1, last); ++i) {
+  for (int iteration = std::min(1, last); iteration <= last; ++iteration) {
+    const int kept = std::max(0, iteration - 1);  // its number in RunState
     Trace& trace =
-        execution.iterations.emplace_back(trace_of(program, recording_of(program, &run_end, i)));
-    const bool complete = all_answered && (!failed || i + 1 < last);
-    trace.meta = meta_lines(program, {backend.name, execution.real, options.seed,
-                                      std::min(i + 1, last), options.iterations, complete});
+        execution.iterations.emplace_back(trace_of(program, recording_of(program, &run_end, kept)));
+    const bool is_partial = failed && iteration == last;
+    trace.meta = meta_lines(program, {backend.name, execution.real, options.seed, iteration,
+                                      options.iterations, all_answered && !is_partial});
   }
   return execution;
 }
@@ -137,11 +151,7 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
   CoordinatorAddress coordinator;
   Listener listener;
   if (own.rank == 0) {
-    ASSIGN_OR_RETURN(listener, listen_on(ranks == 1 ? loopback_alone()
-                                                    : chosen_interfaces(environment_with_secret)));
-    static_assert(kMostAddress < sizeof coordinator.address);
-    std::ranges::copy(listener.address, coordinator.address);
-    coordinator.run = random_digest();
+    ASSIGN_OR_RETURN(listener, listen(ranks, &coordinator));
   }
   ChildProcess child([&] { return play_in_child(backend, own, coordinator, &state); });
   const ExternalStop external_stop(launched.has_value());

@@ -60,8 +60,7 @@ class Watchdog {
     RETURN_IF_ERROR(join(address, key));
     if (!connection_) return Done{};
     last_heard_ = Clock::now();
-    while (connection_->is_open() && !external_stop_.is_orphan() &&
-           Clock::now() - last_heard_ < patience()) {
+    while (coordinator_is_there()) {
       pollfd event{connection_->descriptor(), POLLIN, 0};
       poll(&event, 1, kTick_ms);
       child_.update();
@@ -76,18 +75,27 @@ class Watchdog {
       report();
     }
     end_child();
-    if (external_stop_.is_orphan() || hello_.rank != kReporterOfRank0) return Done{};
-    if (connection_->is_open())
-      return Error{fmt::format("rank 0 does not answer within {:g} s, expected it to gather what "
-                               "the others did",
-                               to_seconds(options_.timeout_ns)),
-                   Error::Failed};
-    return Error{"rank 0 is gone, expected it to gather what the others did", Error::Failed};
+    const bool reports = !external_stop_.is_orphan() && hello_.rank == kReporterOfRank0;
+    return reports ? rank_0_is_lost() : Status(Done{});
   }
 
  private:
   // The rank whose watchdog reports that rank 0 is lost. Rank 0 reports all other failures.
   static constexpr int kReporterOfRank0 = 1;
+
+  bool coordinator_is_there() const {
+    if (external_stop_.is_orphan()) return false;
+    return connection_->is_open() && Clock::now() - last_heard_ < patience();
+  }
+
+  Error rank_0_is_lost() const {
+    if (!connection_->is_open())
+      return Error{"rank 0 is gone, expected it to gather what the others did", Error::Failed};
+    return Error{fmt::format("rank 0 does not answer within {:g} s, expected it to gather what the "
+                             "others did",
+                             to_seconds(options_.timeout_ns)),
+                 Error::Failed};
+  }
 
   // Returns how long the coordinator may be silent.
   Clock::duration patience() const {
@@ -106,10 +114,12 @@ class Watchdog {
         key = state_.header().run;
       }
       if (child_.is_gone()) return exit_error();
-      const bool ended = !external_stop_.ending().empty();
-      if (!ended && Clock::now() - begin < patience()) continue;
+      if (!external_stop_.ending().empty()) {
+        child_.kill();
+        return wait_for_rank_0();
+      }
+      if (Clock::now() - begin < patience()) continue;
       child_.kill();
-      if (ended) return wait_for_rank_0();
       return Error{fmt::format("rank {}: found no rank 0 within {:g} s", hello_.rank,
                                to_seconds(options_.timeout_ns)),
                    Error::Failed};
@@ -152,8 +162,9 @@ class Watchdog {
     const Phase phase = state_.header().phase;
     const bool over = child_.is_gone() || phase == Phase::Ended;
     const auto now = Clock::now();
-    if (now - last_report_ > kStatusEvery || child_.exit_reason() != reported_exit_reason_ ||
-        phase != reported_phase_) {
+    const bool has_changed =
+        child_.exit_reason() != reported_exit_reason_ || phase != reported_phase_;
+    if (has_changed || now - last_report_ > kStatusEvery) {
       last_report_ = now;
       reported_exit_reason_ = child_.exit_reason();
       reported_phase_ = phase;
@@ -212,10 +223,13 @@ class Watchdog {
   // Waits for rank 0's process to end: the coordinator keeps the connection open until then.
   // Without a connection, waits 5 s.
   Status wait_for_rank_0() {
-    for (const auto begin = Clock::now(); !external_stop_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
-      if (connection_) connection_->receive();
-      if (connection_ ? !connection_->is_open() : Clock::now() - begin > kTimeToExit) break;
-    }
+    const auto begin = Clock::now();
+    const auto is_over = [&] {
+      if (!connection_) return Clock::now() - begin > kTimeToExit;
+      connection_->receive();
+      return !connection_->is_open();
+    };
+    while (!external_stop_.is_orphan() && !is_over()) poll(nullptr, 0, kTick_ms);
     return Done{};
   }
 
