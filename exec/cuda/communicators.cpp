@@ -30,6 +30,8 @@ namespace {
 // Thread blocks of a transfer within one device: more would only take SMs from compute.
 constexpr int kMoveBlocks = 4;
 
+bool has_failed(ncclResult_t code) { return code != ncclSuccess && code != ncclInProgress; }
+
 std::string ranks_of(const Communicator& communicator) {
   constexpr std::size_t kMostListed = 8;
   std::string text = "ranks";
@@ -71,7 +73,7 @@ Result<bool> Communicators::is_settled(const OpenCommunicator& own, const char* 
   ncclResult_t state = ncclSuccess;
   const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
   if (asked != ncclSuccess) return failed(own, "ncclCommGetAsyncError", asked);
-  if (state != ncclSuccess && state != ncclInProgress) return failed(own, call, state);
+  if (has_failed(state)) return failed(own, call, state);
   return state == ncclSuccess;
 }
 
@@ -90,7 +92,7 @@ Status Communicators::settle(const OpenCommunicator& own, const char* call) cons
 }
 
 Status Communicators::handle(OpenCommunicator* own, const char* call, ncclResult_t code) {
-  if (code != ncclSuccess && code != ncclInProgress) return failed(*own, call, code);
+  if (has_failed(code)) return failed(*own, call, code);
   if (open_groups_ == 0) return settle(*own, call);
   if (std::ranges::find(grouped_, own) == grouped_.end()) grouped_.push_back(own);
   return Done{};
@@ -135,8 +137,7 @@ Status Communicators::start(const GpuJob& job, const GpuCommunicator& planned, G
   own.members = planned.members;
   const ncclResult_t code =
       ncclCommInitRankConfig(&own.nccl, own.members, unique, own.place, &config);
-  if (code != ncclSuccess && code != ncclInProgress)
-    return failed(own, "ncclCommInitRankConfig", code);
+  if (has_failed(code)) return failed(own, "ncclCommInitRankConfig", code);
   return settle(own, "ncclCommInitRankConfig");
 }
 
@@ -150,7 +151,7 @@ Status Communicators::begin_group() {
 Status Communicators::end_group() {
   const ncclResult_t code = ncclGroupEnd();
   --open_groups_;
-  if (code != ncclSuccess && code != ncclInProgress)
+  if (has_failed(code))
     return grouped_.empty() ? nccl_failed("ncclGroupEnd", code, nullptr)
                             : failed(*grouped_.front(), "ncclGroupEnd", code);
   if (open_groups_ > 0) return Done{};
@@ -277,7 +278,7 @@ Status Communicators::close() {
   });
   for (const OpenCommunicator& own : opened_) {
     const ncclResult_t code = ncclCommFinalize(own.nccl);
-    if (code != ncclSuccess && code != ncclInProgress) return failed(own, "ncclCommFinalize", code);
+    if (has_failed(code)) return failed(own, "ncclCommFinalize", code);
   }
   for (const OpenCommunicator& own : opened_) RETURN_IF_ERROR(settle(own, "ncclCommFinalize"));
   while (!opened_.empty()) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -267,15 +268,18 @@ bool Device::graph_came_to(std::int32_t event) const {
   if (parts_->gate.done()) return true;
   const GpuPlan& plan = *job_.plan;
   if (event == plan.done) return false;
-  const auto is_later = [&](std::int32_t earlier, std::int32_t later) {
+  // Returns nothing if one of the events has never been recorded.
+  const auto ms_between = [&](std::int32_t first, std::int32_t second) -> std::optional<float> {
     float ms = 0;
     const cudaError_t code =
-        cudaEventElapsedTime(&ms, parts_->events[earlier].get(), parts_->events[later].get());
-    if (code != cudaSuccess) (void)cudaGetLastError();  // an event has never been recorded
-    return code == cudaSuccess && (ms > 0 || (ms == 0 && earlier == plan.gate));
+        cudaEventElapsedTime(&ms, parts_->events[first].get(), parts_->events[second].get());
+    if (code == cudaSuccess) return ms;
+    (void)cudaGetLastError();
+    return std::nullopt;
   };
-  const bool gate_is_new = is_later(plan.done, plan.gate);
-  return gate_is_new && (event == plan.gate || is_later(plan.gate, event));
+  const bool gate_is_new = ms_between(plan.done, plan.gate).value_or(-1) > 0;
+  if (!gate_is_new || event == plan.gate) return gate_is_new;
+  return ms_between(plan.gate, event).value_or(-1) >= 0;
 }
 
 Result<Nanoseconds> Device::ns_since_gate(std::int32_t event) {

@@ -155,9 +155,10 @@ class GpuExecutor {
       if (!failed) {
         launch_ = GpuLaunch::Graph;
         launch = "launched as a graph";
+      } else if (captured.ok()) {
+        launch += ", as another rank has no graph";
       } else {
-        launch += captured.ok() ? ", as another rank has no graph"
-                                : ", without a graph (" + captured.error().text() + ")";
+        launch += ", without a graph (" + captured.error().text() + ")";
       }
     }
     add_note(fmt::format(", {}: {}", launch, why));
@@ -215,11 +216,14 @@ class GpuExecutor {
   // Issues an iteration's calls, and opens the gate together with all other ranks: before issuing
   // if the launch is direct, else afterwards.
   Status start(int number) {
-    const bool direct = number == 0 || launch_ == GpuLaunch::Direct;
-    const bool by_graph = !direct && launch_ == GpuLaunch::Graph;
-    if (direct) RETURN_IF_ERROR(open_gate());
-    RETURN_IF_ERROR(gpu_.issue(number == 0 ? plan_.calls : plain_, number, by_graph));
-    return direct ? Status(Done{}) : open_gate();
+    const bool is_first = number == 0;
+    const std::vector<GpuCall>& calls = is_first ? plan_.calls : plain_;
+    if (is_first || launch_ == GpuLaunch::Direct) {
+      RETURN_IF_ERROR(open_gate());
+      return gpu_.issue(calls, number, /*by_graph=*/false);
+    }
+    RETURN_IF_ERROR(gpu_.issue(calls, number, launch_ == GpuLaunch::Graph));
+    return open_gate();
   }
 
   // Opens the gate when all ranks have come here.
@@ -363,8 +367,8 @@ Status play_gpu(const Program& program, const ExecOptions& options, const GpuPla
   const Status played = GpuExecutor(program, options, plan, gpu, control, states).run();
   if (played.ok()) return played;
   Error error = played.error();  // if it plays one rank, the coordinator names that rank
-  if (plan.all_ranks_are_local() && error.kind == Error::Failed &&
-      error.message.find("rank") == std::string::npos)
+  const bool names_rank = error.message.find("rank") != std::string::npos;
+  if (plan.all_ranks_are_local() && error.kind == Error::Failed && !names_rank)
     error.message += fmt::format(" (ranks 0 to {})", plan.local_ranks.size() - 1);
   for (RunState* state : states) state->fail(error);  // before other ranks notice
   gpu->abort();

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -94,8 +95,8 @@ class IssueOrder {
   // Returns what is issued next: one joint op, or all transfers of an exchange. Empty: all ops have
   // been issued.
   std::vector<JointOps> next() {
-    for (std::int32_t first = first_to_begin(); first >= 0; first = first_to_begin()) {
-      std::vector<JointOps> group = take_next(first);
+    while (const std::optional<std::int32_t> first = first_to_begin()) {
+      std::vector<JointOps> group = take_next(*first);
       for (const JointOps& joint : group) note_end(joint);
       if (!group.empty()) return group;
     }
@@ -120,15 +121,15 @@ class IssueOrder {
     return ready;
   }
 
-  // Returns the local rank whose next op can begin first; -1: there is none.
-  std::int32_t first_to_begin() const {
-    std::int32_t first = -1;
+  // Returns the local rank whose next op can begin first; nothing if none can.
+  std::optional<std::int32_t> first_to_begin() const {
+    std::optional<std::int32_t> first;
     Nanoseconds first_ns = 0;
     for (std::int32_t number = 0; number < table_.ranks(); ++number) {
       const LocalProgress& own = progress_[number];
       if (own.waits_for_members || own.next == table_.ops(number).size()) continue;
       const Nanoseconds own_ns = ready_ns({number, own.next});
-      if (first >= 0 && own_ns >= first_ns) continue;
+      if (first && own_ns >= first_ns) continue;
       first = number;
       first_ns = own_ns;
     }
@@ -140,9 +141,11 @@ class IssueOrder {
   std::vector<JointOps> take_next(std::int32_t local_rank) {
     LocalProgress& progress = progress_[local_rank];
     const LocalOp own{local_rank, progress.next};
-    if (table_.op(own).slot >= 0 && table_.ranks() > 1) return arrive(own);
+    const bool joins_local_ranks = table_.op(own).slot >= 0 && table_.ranks() > 1;
+    if (joins_local_ranks) return arrive(own);
     ++progress.next;
-    if (progress.ends_ns[own.op] >= 0) return {};
+    const bool went_with_exchange = progress.ends_ns[own.op] >= 0;
+    if (went_with_exchange) return {};
     const auto exchange = exchanges_.find(table_.op(own).exchange);
     return exchange == exchanges_.end() ? std::vector<JointOps>{{own}} : exchange->second;
   }
@@ -252,9 +255,10 @@ class CallWriter {
   // wait ensures it.
   void wait_for_end(std::int32_t stream, LocalOp own) {
     CHECK(events(own).begin >= 0);  // the op has been issued
+    if (plan_.event_streams[events(own).begin] == stream) return;
     const std::uint32_t place = table_.place_on_lane(own);
     std::uint32_t& known = known_ended_[stream][table_.lane(own)];
-    if (plan_.event_streams[events(own).begin] == stream || place < known) return;
+    if (place < known) return;
     known = place + 1;
     add(GpuVerb::Wait, stream, own, events(own).end);
   }

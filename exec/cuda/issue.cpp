@@ -103,10 +103,11 @@ bool Device::only_takes_time(const GpuCall& call) const {
 Status Device::issue_one(const GpuCall& call, bool captures) {
   const Status issued = acts_on_op(call.verb) ? carry_out(call) : prepare(call, captures);
   if (issued.ok()) return issued;
+  const bool has_op = call.local_rank >= 0;
   const std::int32_t local_rank =
-      call.local_rank >= 0 ? call.local_rank : job_.plan->streams[call.stream].local_rank;
+      has_op ? call.local_rank : job_.plan->streams[call.stream].local_rank;
   const std::string name =
-      call.local_rank >= 0 ? op_names_[local_rank][call.op] : std::string(verb_name(call.verb));
+      has_op ? op_names_[local_rank][call.op] : std::string(verb_name(call.verb));
   return Error{fmt::format("{}, in {} of rank {}", issued.error().text(), name,
                            index(job_.plan->local_ranks[local_rank])),
                issued.error().kind};

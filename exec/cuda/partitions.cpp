@@ -63,19 +63,18 @@ SmSet sms_of(const std::uint32_t* words) {
 // dynamic parallelism, once loaded, makes green contexts use more.
 std::string overlap(const GpuPlan& plan, const std::vector<int>& given,
                     const std::vector<SmSet>& used) {
-  std::string found;
-  for (std::size_t a = 0; a < used.size() && found.empty(); ++a) {
+  for (std::size_t a = 0; a < used.size(); ++a) {
     const int rank = index(plan.local_ranks[a]);
-    if (used[a].count() > static_cast<std::size_t>(given[a]))
-      found = fmt::format("green contexts give rank {} {} SMs, expected {}", rank, used[a].count(),
-                          given[a]);
-    for (std::size_t b = a + 1; b < used.size(); ++b) {
+    for (std::size_t b = used.size() - 1; b > a; --b) {
       if (const SmSet both = used[a] & used[b]; both.any())
-        found = fmt::format("green contexts: ranks {} and {} share {} SMs", rank,
-                            index(plan.local_ranks[b]), both.count());
+        return fmt::format("green contexts: ranks {} and {} share {} SMs", rank,
+                           index(plan.local_ranks[b]), both.count());
     }
+    if (used[a].count() > static_cast<std::size_t>(given[a]))
+      return fmt::format("green contexts give rank {} {} SMs, expected {}", rank, used[a].count(),
+                         given[a]);
   }
-  return found;
+  return "";
 }
 
 }  // namespace
