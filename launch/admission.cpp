@@ -129,9 +129,9 @@ std::vector<ProvenCaller> AdmissionListener::take_proven() {
   for (auto unproven = unproven_.begin(); unproven != unproven_.end();) {
     std::optional<ProvenCaller> caller = prove(&*unproven);
     if (caller) callers.push_back(std::move(*caller));
-    const bool late = Clock::now() - unproven->came > kTimeToProve;
-    unproven =
-        late || !unproven->connection.is_open() ? unproven_.erase(unproven) : std::next(unproven);
+    const bool is_late = Clock::now() - unproven->came > kTimeToProve;
+    const bool may_still_prove = unproven->connection.is_open() && !is_late;
+    unproven = may_still_prove ? std::next(unproven) : unproven_.erase(unproven);
   }
   return callers;
 }
@@ -183,19 +183,19 @@ IntroductionResult introduce(Connection connection, const Hmac& hmac,
                  introduction(hmac, key, challenge, nonce, who));
   const auto answered = wait_for_message(until);
   constexpr const char* kOtherSecret = "somebody with another secret";
-  if (!answered && connection.is_open()) return {.found = "somebody who does not answer"};
-  if (!answered || answered->body.size() < sizeof(Digest)) return {.found = kOtherSecret};
+  // An end with another secret closes the connection (AdmissionListener::prove).
+  if (!answered)
+    return {.found = connection.is_open() ? "somebody who does not answer" : kOtherSecret};
+  if (answered->body.size() < sizeof(Digest)) return {.found = kOtherSecret};
   const std::span<const std::byte> words = std::span(answered->body).subspan(sizeof(Digest));
   const auto kind = static_cast<AdmissionKind>(answered->kind);
   if (!hmac.same(digest_at(answered->body, 0), proof(hmac, key, kind, challenge, nonce, words)))
     return {.found = kOtherSecret};
-  IntroductionResult result;
   if (kind == AdmissionKind::Refused)
-    result.refused.assign(reinterpret_cast<const char*>(words.data()), words.size());
-  if (kind != AdmissionKind::Admitted) return result;
+    return {.refused = std::string(reinterpret_cast<const char*>(words.data()), words.size())};
+  if (kind != AdmissionKind::Admitted) return {};
   connection.expect_at_most(most_bytes);
-  result.connection = std::move(connection);
-  return result;
+  return {.connection = std::move(connection)};
 }
 
 }  // namespace tandem

@@ -106,6 +106,13 @@ Result<Descriptor> listen_at(SocketAddress address, bool dual_stack) {
   return own;
 }
 
+// Listens on every interface: by IPv6 and IPv4, or by IPv4 alone where there is no IPv6.
+Result<Descriptor> listen_on_all(int port) {
+  auto both = listen_at(*socket_address("::", port), /*dual_stack=*/true);
+  if (both.ok()) return both;
+  return listen_at(*socket_address("0.0.0.0", port), /*dual_stack=*/true);
+}
+
 // Joins as many addresses as fit into kMostAddress, the best first.
 std::string joined_addresses(const std::vector<std::string>& addresses, int port) {
   std::string text;
@@ -141,11 +148,11 @@ void Connection::send(std::uint32_t kind, std::span<const std::byte> body) {
       const ssize_t sent = ::send(socket_.number(), part.data(), part.size(), MSG_NOSIGNAL);
       if (sent > 0) {
         part = part.subspan(static_cast<std::size_t>(sent));
-      } else if (errno == EINTR) {
         continue;
-      } else if (errno != EAGAIN || !wait_until_ready(socket_.number(), POLLOUT)) {
-        socket_ = {};
       }
+      if (errno == EINTR) continue;
+      const bool can_go_on = errno == EAGAIN && wait_until_ready(socket_.number(), POLLOUT);
+      if (!can_go_on) socket_ = {};
     }
   }
 }
@@ -192,16 +199,13 @@ Result<Listener> listen_on(const InterfaceChoice& choice, int port) {
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses, own_addresses(choice));
   Listener listener;
   if (choice.names.empty()) {
-    auto socket = listen_at(*socket_address("::", port), true);
-    const bool has_ipv6 = socket.ok();
-    if (!has_ipv6) socket = listen_at(*socket_address("0.0.0.0", port), true);
-    if (!socket.ok()) return socket.error();
-    listener.sockets.push_back(std::move(*socket));
+    ASSIGN_OR_RETURN(listener.sockets.emplace_back(), listen_on_all(port));
   } else {
     for (const std::string& address : addresses) {
       // The first socket may choose a free port. The others listen on the same one.
       const int own = listener.sockets.empty() ? port : listener.port();
-      ASSIGN_OR_RETURN(Descriptor socket, listen_at(*socket_address(address, own), false));
+      ASSIGN_OR_RETURN(Descriptor socket,
+                       listen_at(*socket_address(address, own), /*dual_stack=*/false));
       listener.sockets.push_back(std::move(socket));
     }
   }

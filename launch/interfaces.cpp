@@ -34,9 +34,10 @@ std::string numeric_address(const sockaddr* address) {
 
 bool InterfaceChoice::takes(std::string_view interface) const {
   if (names.empty()) return true;
-  return exclude != std::ranges::any_of(names, [&](const std::string& name) {
-           return exact ? interface == name : interface.starts_with(name);
-         });
+  const bool is_named = std::ranges::any_of(names, [&](const std::string& name) {
+    return exact ? interface == name : interface.starts_with(name);
+  });
+  return exclude ? !is_named : is_named;
 }
 
 InterfaceChoice chosen_interfaces(const Environment& get) {
@@ -81,14 +82,16 @@ Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice) {
     if (text.empty()) continue;
     names.insert(own->ifa_name);
     if (!choice.takes(own->ifa_name)) continue;
-    const bool is_ipv4 = own->ifa_addr->sa_family == AF_INET;
-    const bool is_loopback = (own->ifa_flags & IFF_LOOPBACK) != 0;
-    (is_loopback ? loopback : is_ipv4 ? ipv4 : ipv6).push_back(text);
+    if ((own->ifa_flags & IFF_LOOPBACK) != 0)
+      loopback.push_back(text);
+    else
+      (own->ifa_addr->sa_family == AF_INET ? ipv4 : ipv6).push_back(text);
   }
   if (all != nullptr) freeifaddrs(all);
-  ipv4.insert(ipv4.end(), ipv6.begin(), ipv6.end());
-  ipv4.insert(ipv4.end(), loopback.begin(), loopback.end());
-  if (!ipv4.empty()) return ipv4;  // all addresses by now
+  std::vector<std::string> found = std::move(ipv4);
+  found.insert(found.end(), ipv6.begin(), ipv6.end());
+  found.insert(found.end(), loopback.begin(), loopback.end());
+  if (!found.empty()) return found;
   if (choice.names.empty()) return std::vector<std::string>{"127.0.0.1"};
   return Error{fmt::format("{}: found none of these interfaces, expected some of {}", choice.source,
                            fmt::join(names, ", ")),

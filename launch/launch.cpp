@@ -68,7 +68,8 @@ class LocalRanks {
   ~LocalRanks() {
     signal_all(SIGKILL);
     for (const Member& member : members_) {
-      while (member.status < 0 && waitpid(member.process, nullptr, 0) < 0 && errno == EINTR) {
+      if (!member.runs()) continue;
+      while (waitpid(member.process, nullptr, 0) < 0 && errno == EINTR) {
       }
     }
   }
@@ -110,7 +111,7 @@ class LocalRanks {
       if (Clock::now() < next_signal_at_) continue;
       signal_all(sigterm_sent_ ? SIGKILL : SIGTERM);
       sigterm_sent_ = true;
-      next_signal_at_ = Clock::now() + (members_[0].status < 0 ? kTimeToWrite : kTimeToAbort);
+      next_signal_at_ = Clock::now() + (members_[0].runs() ? kTimeToWrite : kTimeToAbort);
     }
     if (!killed_rank_0_.empty()) return ended_with(members_[0].status, killed_rank_0_);
     const auto worst = std::ranges::max_element(members_, {}, &Member::status);
@@ -133,6 +134,8 @@ class LocalRanks {
   struct Member {
     pid_t process = 0;
     int status = -1;  // -1: still running
+
+    bool runs() const { return status < 0; }
   };
 
   static void set_environment(int rank, int ranks, const std::string& run, const std::string& port,
@@ -157,14 +160,12 @@ class LocalRanks {
     }
   }
 
-  bool all_have_ended() const {
-    return std::ranges::none_of(members_, [](const Member& member) { return member.status < 0; });
-  }
+  bool all_have_ended() const { return std::ranges::none_of(members_, &Member::runs); }
 
   void signal_all(int signal) {
     any_signalled_ = true;
     for (const Member& member : members_) {
-      if (member.status < 0) kill(member.process, signal);
+      if (member.runs()) kill(member.process, signal);
     }
   }
 
@@ -175,17 +176,19 @@ class LocalRanks {
   void reap_ended() {
     for (Member& member : members_) {
       int status = 0;
-      if (member.status >= 0 || waitpid(member.process, &status, WNOHANG) != member.process)
-        continue;
+      if (!member.runs()) continue;
+      if (waitpid(member.process, &status, WNOHANG) != member.process) continue;
       member.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       const bool succeeded = member.status == 0;
-      if (&member == &members_[0] && WIFSIGNALED(status) && !any_signalled_)
-        killed_rank_0_ = fmt::format("rank 0 was killed by signal {} ({})", WTERMSIG(status),
-                                     strsignal(WTERMSIG(status)));
-      if (&member == &members_[0])
+      const bool is_rank_0 = &member == &members_[0];
+      if (is_rank_0)
         terminate_all_after(succeeded ? Clock::duration(kTimeToEnd) : kTimeAfterRank0);
       else if (!succeeded)
         terminate_all_after(kTimeToNotice);
+      const bool killed_by_others = WIFSIGNALED(status) && !any_signalled_;
+      if (is_rank_0 && killed_by_others)
+        killed_rank_0_ = fmt::format("rank 0 was killed by signal {} ({})", WTERMSIG(status),
+                                     strsignal(WTERMSIG(status)));
     }
   }
 
@@ -223,9 +226,11 @@ std::string named_ranks(const std::vector<std::size_t>& ranks) {
 bool rank_0_reports(const Error& error) {
   constexpr timespec kPatience{5, 0};  // longer than mpirun, which signals after a second
   const auto launched = launched_rank();
+  if (!launched || launched->rank == 0) return false;
   // An Error::Failed may be this rank's alone; bad input and what is missing all ranks see.
-  return launched && launched->rank > 0 && error.kind != Error::Failed &&
-         nanosleep(&kPatience, nullptr) != 0;
+  if (error.kind == Error::Failed) return false;
+  const bool interrupted = nanosleep(&kPatience, nullptr) != 0;
+  return interrupted;
 }
 
 Result<int> run_ranks(int ranks) {

@@ -189,8 +189,9 @@ struct Stream {
 char process_state(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(") ");
-  return name_end == std::string::npos || name_end + 2 >= text.size() ? 0 : text[name_end + 2];
+  const std::size_t name_end = text.rfind(") ");  // "4711 (python) S 1 ..."
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return 0;
+  return text[name_end + 2];
 }
 
 // The state of mpirun's children: its ranks, or the daemons that start them on other hosts.
@@ -328,11 +329,14 @@ void prepare_only_rank() {
 
 bool mpirun_is_local(const Environment& get) {
   const auto is_set = [&](const char* name) { return get(name) != nullptr && *get(name) != 0; };
-  const bool slurm = is_set("SLURM_JOB_ID") || is_set("SLURM_JOBID");
-  if (slurm && (!is_set("SLURM_NNODES") || get("SLURM_NNODES") != std::string_view("1")))
-    return false;
-  return !is_set("PBS_JOBID") && !is_set("LSB_JOBID") && !is_set("PE_HOSTFILE") &&
-         !is_set("OMPI_MCA_orte_default_hostfile");
+  const bool is_slurm = is_set("SLURM_JOB_ID") || is_set("SLURM_JOBID");
+  const bool has_one_node = is_set("SLURM_NNODES") && get("SLURM_NNODES") == std::string_view("1");
+  if (is_slurm && !has_one_node) return false;
+  for (const char* of_others :
+       {"PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "OMPI_MCA_orte_default_hostfile"}) {
+    if (is_set(of_others)) return false;
+  }
+  return true;
 }
 
 Result<int> run_mpirun(int ranks) {

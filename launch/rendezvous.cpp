@@ -47,10 +47,12 @@ Result<Rendezvous> torchrun(const Environment& get, Rendezvous rendezvous) {
   rendezvous.run = text(get, {"TORCHELASTIC_RUN_ID"});
   ASSIGN_OR_RETURN(const int own, first_port(get, {"TANDEM_PORT"}));
   ASSIGN_OR_RETURN(const int master, first_port(get, {"MASTER_PORT"}));
-  if (rendezvous.host.empty() || (own == 0 && master == 0))
+  const auto missing = [](const char* name) {
     return Error{
-        fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it",
-                    rendezvous.host.empty() ? "MASTER_ADDR" : "MASTER_PORT")};
+        fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it", name)};
+  };
+  if (rendezvous.host.empty()) return missing("MASTER_ADDR");
+  if (own == 0 && master == 0) return missing("MASTER_PORT");
   // If torchrun's agent keeps the store, it listens at MASTER_PORT itself: rank 0 takes the next.
   const bool is_taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) == "True";
   const int next = master == 65535 ? master - 1 : master + 1;

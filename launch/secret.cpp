@@ -74,8 +74,9 @@ Result<Secret> user_secret(const std::string& path) {
   if (!fs::exists(path)) RETURN_IF_ERROR(create_secret_file(path));
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return unusable(path, std::strerror(errno));
-  if (!S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
-      (found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+  const bool is_own_file = S_ISREG(found.st_mode) && found.st_uid == geteuid();
+  const bool others_may_read = (found.st_mode & (S_IRWXG | S_IRWXO)) != 0;
+  if (!is_own_file || others_may_read)
     return unusable(path, "found a file that others own or may read");
   ASSIGN_OR_RETURN(std::string text, read_file(path));
   const Secret secret(std::string_view(text).substr(0, text.find_last_not_of(" \t\r\n") + 1));

@@ -60,7 +60,7 @@ Answer answer_of(const Result<std::int64_t>& result) {
 }
 
 Result<std::unique_ptr<Counter>> open_counter(const LaunchedRank& own) {
-  const auto symbol = plugin_symbol("libtandem_mpi.so", kCounterSymbol, true);
+  const auto symbol = plugin_symbol("libtandem_mpi.so", kCounterSymbol, /*global=*/true);
   if (!symbol.ok())
     return Error{fmt::format("found no MPI ({}), expected libtandem_mpi.so: {} ranks share their "
                              "work by it; --shard needs none",
@@ -86,9 +86,8 @@ Result<std::int64_t> answer(const Question& question, Counter* counter) {
 // every millisecond. In between it lets MPI make progress: rank 0 holds the counter for all.
 void serve_parent(int socket, const LaunchedRank& own) {
   auto opened = open_counter(own);
-  if (!send_value(socket, answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error())) ||
-      !opened.ok())
-    return;
+  const Answer joined = answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error());
+  if (!send_value(socket, joined) || !opened.ok()) return;
   Counter* const counter = opened->release();  // deleting it waits until all ranks do so
   for (;;) {
     constexpr int kPoll_ms = 1;
@@ -99,9 +98,10 @@ void serve_parent(int socket, const LaunchedRank& own) {
     }
     Question question;
     if (!receive_value(socket, &question)) return;
+    const bool leaves = question.kind == kLeave;
     const Result<std::int64_t> result = answer(question, counter);
-    if (question.kind == kLeave && result.ok()) delete counter;
-    if (!send_value(socket, answer_of(result)) || question.kind == kLeave) return;
+    if (leaves && result.ok()) delete counter;
+    if (!send_value(socket, answer_of(result)) || leaves) return;
   }
 }
 

@@ -303,12 +303,15 @@ class Rank0Connector {
         if (result.connection)
           return std::unique_ptr<Control>(
               new TcpControl(own_, Peer{std::move(*result.connection), {}}));
-        if (!result.refused.empty()) found = result.refused;
-        // This run's rank 0 refuses a wrong number of ranks, and will not change its mind. Another
-        // job that refuses may end soon.
-        if (result.refused.starts_with("rank 0 of")) return not_reached(found, "");
-        // The finding at the rendezvous' own port is reported, not those at the ports after it.
-        if (port == rendezvous_.port && result.refused.empty()) found = result.found;
+        if (!result.refused.empty()) {
+          found = result.refused;
+          // This run's rank 0 refuses a wrong number of ranks, and will not change its mind.
+          // Another job that refuses may end soon.
+          if (found.starts_with("rank 0 of")) return not_reached(found, "");
+        } else if (port == rendezvous_.port) {
+          // Findings at the ports after the rendezvous' own are not reported.
+          found = result.found;
+        }
       }
     }
     return not_reached(found, fmt::format(" within {:g} s", to_seconds(timeout_ns_)));
