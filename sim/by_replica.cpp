@@ -29,9 +29,9 @@ struct Arrivals {
 
   void add(std::size_t ranks, Nanoseconds ns, std::int32_t rank) {
     arrived += ranks;
-    if (ns < last_ns || (ns == last_ns && rank > last_rank)) return;
+    if (ns < last_ns) return;
+    last_rank = ns == last_ns ? std::min(last_rank, rank) : rank;
     last_ns = ns;
-    last_rank = rank;
   }
 };
 
@@ -188,9 +188,9 @@ class Player {
       fill_durations(*replica, worker);
     else
       resume(*replica, worker);
-    run_steps(replica->level == 0 ? 0 : plan.levels[replica->level - 1].end_step,
-              plan.levels[replica->level].end_step, *replica, worker);
-    const std::vector<std::uint32_t>& kept = plan.levels[replica->level].kept;
+    const ReplicaLevel& level = plan.levels[replica->level];
+    run_steps(plan.first_step(replica->level), level.end_step, *replica, worker);
+    const std::vector<std::uint32_t>& kept = level.kept;
     replica->kept.resize(kept.size());
     for (std::size_t i = 0; i < kept.size(); ++i) replica->kept[i] = worker->ends[kept[i]];
     ++replica->level;
@@ -210,7 +210,8 @@ class Player {
       worker->last_end = std::max(worker->last_end, end);
     }
     worker->durations.resize(std::max(worker->durations.size(), plan.first_event.back()));
-    for (std::size_t s = before.end_step; s < plan.levels[replica.level].end_step; ++s)
+    const std::size_t end_step = plan.levels[replica.level].end_step;
+    for (std::size_t s = plan.first_step(replica.level); s < end_step; ++s)
       worker->durations[plan.steps[s].event] = duration(replica, plan.steps[s]);
   }
 
@@ -253,32 +254,34 @@ class Player {
     worker->last_end = last_end;
   }
 
-  // Computes the times of all of a replica's events. REQUIRES: all its meetings have started.
+  // Computes the times of all of a replica's events, step by step as run_steps(). The steps of kind
+  // Meets come in the order of their level's `meets`. REQUIRES: all meetings have started.
   void fill_times(const Replica& replica, std::span<const Nanoseconds> durations,
                   std::vector<EventTimes>* events) const {
     const ReplicaPlan& plan = *replica.plan;
     std::vector<EventTimes>& times = *events;
-    std::size_t first_of_gathering = 0, level = 0, meeting = 0;
+    std::size_t s = 0, first_of_gathering = 0;
     Nanoseconds start = 0;
-    for (std::size_t s = 0; s + 1 < plan.steps.size(); ++s) {
-      for (; s == plan.levels[level].end_step; ++level) meeting = 0;
-      const ReplicaStep& step = plan.steps[s];
-      EventTimes& own = times[step.event];
-      own.arrive_ns = 0;
-      for (const std::uint32_t wait : plan.waits_of(s))
-        own.arrive_ns = std::max(own.arrive_ns, times[wait].end_ns);
-      start = std::max(start, own.arrive_ns);
-      if (step.kind == ReplicaStep::Kind::Arrives) continue;
-      if (step.kind == ReplicaStep::Kind::Meets)
-        start =
-            starts_[meeting_number(replica, step)][plan.levels[level].meets[meeting++].instance];
-      for (std::size_t i = first_of_gathering; i <= s; ++i) {
-        EventTimes& event = times[plan.steps[i].event];
-        event.start_ns = start;
-        event.end_ns = start + durations[plan.steps[i].event];
+    for (const ReplicaLevel& level : plan.levels) {
+      auto meeting = level.meets.begin();
+      for (; s < level.end_step; ++s) {
+        const ReplicaStep& step = plan.steps[s];
+        EventTimes& own = times[step.event];
+        own.arrive_ns = 0;
+        for (const std::uint32_t wait : plan.waits_of(s))
+          own.arrive_ns = std::max(own.arrive_ns, times[wait].end_ns);
+        start = std::max(start, own.arrive_ns);
+        if (step.kind == ReplicaStep::Kind::Arrives) continue;
+        if (step.kind == ReplicaStep::Kind::Meets)
+          start = starts_[meeting_number(replica, step)][(meeting++)->instance];
+        for (std::size_t i = first_of_gathering; i <= s; ++i) {
+          EventTimes& event = times[plan.steps[i].event];
+          event.start_ns = start;
+          event.end_ns = start + durations[plan.steps[i].event];
+        }
+        start = 0;
+        first_of_gathering = s + 1;
       }
-      start = 0;
-      first_of_gathering = s + 1;
     }
   }
 

@@ -52,6 +52,8 @@ struct LinkColour {
   // The most links before and behind it on any route; -1: no flow crosses it. They tell apart the
   // links of one route that are alike otherwise: up from one GPU and down to the next.
   std::int32_t links_before = -1, links_behind = -1;
+
+  bool is_crossed() const { return links_before >= 0; }
 };
 
 // Colours the flows of all communicators' operations and the links that they cross.
@@ -68,6 +70,9 @@ class ColourRefinement {
   std::span<const Operation> operations() const {
     return {operations_.data(), operations_.size() - 1};
   }
+  std::size_t end_of_flows(std::size_t operation) const {
+    return operations_[operation + 1].first_flow;
+  }
   std::span<const FlowGroup> flows() const { return {flows_.data(), flows_.size() - 1}; }
   const std::vector<LinkColour>& links() const { return links_; }
   std::span<const std::int32_t> route(std::size_t flow) const {
@@ -82,9 +87,9 @@ class ColourRefinement {
       colour_flows();
       const std::size_t folded_ranks = folding_.folded_ranks.size();
       if (!split_comm_classes()) return true;
-      if (folding_.folded_ranks.size() > folded_ranks &&
-          2 * folding_.folded_ranks.size() >= program_.ranks.size())
-        return false;
+      const bool has_grown = folding_.folded_ranks.size() > folded_ranks;
+      const bool is_half = 2 * folding_.folded_ranks.size() >= program_.ranks.size();
+      if (has_grown && is_half) return false;
     }
   }
 
@@ -136,7 +141,7 @@ class ColourRefinement {
       const auto& [communicator, use, latency_ns, first] = operations_[i];
       const std::uint64_t colour =
           mixed(mixed(mixed(0, class_of[communicator]), static_cast<int>(use.kind)), use.way);
-      for (std::size_t flow = first; flow < operations_[i + 1].first_flow; ++flow) {
+      for (std::size_t flow = first; flow < end_of_flows(i); ++flow) {
         FlowGroup& group = flows_[flow];
         group.colour =
             mixed(mixed(mixed(mixed(colour ^ group.colour, group.share), group.multiplicity),
@@ -185,7 +190,7 @@ class ColourRefinement {
     for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
       const auto& [communicator, use, latency_ns, first] = operations_[i];
       std::uint64_t flows = 0;
-      for (std::size_t flow = first; flow < operations_[i + 1].first_flow; ++flow)
+      for (std::size_t flow = first; flow < end_of_flows(i); ++flow)
         flows += scatter(flows_[flow].colour);
       colour_of[communicator] = mixed(mixed(colour_of[communicator], latency_ns), flows);
     }
@@ -238,10 +243,8 @@ class SmallerNetwork {
       const Operation& operation = operations[i];
       const auto represented = comm_class.find(operation.communicator);
       if (represented == comm_class.end()) continue;
-      const std::size_t end =
-          i + 1 < operations.size() ? operations[i + 1].first_flow : refined_.flows().size();
       built.traffic[{represented->second, operation.use}] =
-          traffic_of(operation, end, built.link_bytes_per_s);
+          traffic_of(operation, refined_.end_of_flows(i), built.link_bytes_per_s);
     }
     return built;
   }
@@ -263,7 +266,7 @@ class SmallerNetwork {
     class_of_link_.resize(refined_.links().size(), -1);
     for (std::size_t i = 0; i < class_of_link_.size(); ++i) {
       const LinkColour& link = refined_.links()[i];
-      if (link.links_before < 0) continue;
+      if (!link.is_crossed()) continue;
       const auto [at, is_new] =
           numbers.try_emplace(link.colour, static_cast<std::int32_t>(links_.size()));
       if (is_new)

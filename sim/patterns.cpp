@@ -92,13 +92,15 @@ FlowSet Patterns::flow_set_of(const Traffic& traffic) {
     bool is_bound = !flows_share_links;  // crosses a saturated link on which no flow is faster
     for (const LinkId link : flow.links) {
       seconds = std::max(seconds, loads[link].seconds);
-      is_bound |= is_about(loads[link].seconds, set.seconds_per_byte) &&
-                  flow.share == loads[link].largest_share;
+      const bool is_saturated = is_about(loads[link].seconds, set.seconds_per_byte);
+      const bool none_is_faster = flow.share == loads[link].largest_share;
+      is_bound |= is_saturated && none_is_faster;
     }
     slowest_link_s.push_back(seconds);
     const double alone_s = std::max(limited_s(flow), seconds);
-    end_together &= is_bound && is_about(alone_s, set.seconds_per_byte) &&
-                    is_about(seconds, slowest_link_s.front());
+    const bool ends_last = is_about(alone_s, set.seconds_per_byte);
+    const bool loads_alike = is_about(seconds, slowest_link_s.front());
+    end_together &= is_bound && ends_last && loads_alike;
     set.flows.push_back({route_of(flow), flow.share, alone_s, flow.multiplicity});
   }
   set.is_even = end_together;
@@ -128,8 +130,10 @@ void Patterns::mark_private() {
     const auto comm_class = static_cast<std::int32_t>(i / kCommKinds);
     const auto first = patterns_.begin() + first_pattern_[i];
     for (auto way = first; way != first + first->ways; ++way) {
-      for (const std::int32_t link : flows_of(*way).links)
-        user[link] = user[link] == kNobody || user[link] == comm_class ? comm_class : kMany;
+      for (const std::int32_t link : flows_of(*way).links) {
+        const bool has_other_user = user[link] != kNobody && user[link] != comm_class;
+        user[link] = has_other_user ? kMany : comm_class;
+      }
     }
   }
   for (Pattern& pattern : patterns_)

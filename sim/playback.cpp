@@ -110,7 +110,8 @@ void Playback::run_events() {
     }
     start_pending();
     replayer_.run();
-    if (!changed_.empty() && (events_.empty() || events_.top().time > now_)) reschedule_changed();
+    const bool time_goes_on = events_.empty() || events_.top().time > now_;
+    if (time_goes_on) reschedule_changed();
     if (events_.empty()) return;
     const Event event = events_.top();
     if (is_void(event)) {
@@ -133,10 +134,11 @@ void Playback::handle(const Event& event) {
     replayer_.end_compute(event.subject, now_);
     return;
   }
-  if (transfers_[~event.subject].phase == Phase::Latency) {
-    begin_flows(~event.subject);
+  const std::int32_t comm_class = ~event.subject;
+  if (transfers_[comm_class].phase == Phase::Latency) {
+    begin_flows(comm_class);
   } else {
-    end_operation(~event.subject);
+    end_operation(comm_class);
   }
 }
 

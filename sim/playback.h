@@ -82,6 +82,9 @@ class Playback final : public FlowListener {
   struct LinkUse {
     std::int32_t flow_set = -1;  // in closed form; -1: none
     std::int32_t solved = 0;     // the number of operations in the solver
+
+    bool in_closed_form() const { return flow_set >= 0; }
+    bool is_free() const { return !in_closed_form() && solved == 0; }
   };
   // A folded rank's compute, where some communication takes SMs.
   struct SlowedCompute {
@@ -137,7 +140,7 @@ class Playback final : public FlowListener {
   bool shares_links(const Transfer& transfer) const;
   Nanoseconds alone_ns(const Transfer& transfer) const;
   void begin_flows(std::int32_t comm_class);
-  bool may_join(std::int32_t flow_set) const;
+  bool may_join_closed_form(std::int32_t flow_set) const;
   void enter_closed_form(std::int32_t flow_set, std::int32_t comm_class);
   void leave_closed_form(std::int32_t flow_set);
   void schedule_next_end(std::int32_t flow_set);

@@ -26,25 +26,24 @@ void Playback::begin_flows(std::int32_t comm_class) {
   const Transfer& transfer = transfers_[comm_class];
   const FlowSet& flows = flows_of(transfer);
   const std::int32_t flow_set = patterns_[transfer.pattern].flow_set;
-  if (may_join(flow_set)) {
+  if (may_join_closed_form(flow_set)) {
     enter_closed_form(flow_set, comm_class);
     return;
   }
   for (const std::int32_t link : flows.links) {
-    if (link_uses_[link].flow_set >= 0) leave_closed_form(link_uses_[link].flow_set);
+    if (link_uses_[link].in_closed_form()) leave_closed_form(link_uses_[link].flow_set);
   }
   move_to_solver(comm_class, 0);
 }
 
 // Returns whether an operation of this flow set can begin in closed form: its links are free, or
 // are used only by operations of the same flow set, which share them evenly.
-bool Playback::may_join(std::int32_t flow_set) const {
+bool Playback::may_join_closed_form(std::int32_t flow_set) const {
   const FlowSet& flows = patterns_.flow_sets()[flow_set];
   if (!options_.closed_forms || !flows.has_closed_form) return false;
   if (!sharing_[flow_set].empty()) return flows.is_even;
-  return std::ranges::all_of(flows.links, [&](std::int32_t link) {
-    return link_uses_[link].flow_set < 0 && link_uses_[link].solved == 0;
-  });
+  return std::ranges::all_of(flows.links,
+                             [&](std::int32_t link) { return link_uses_[link].is_free(); });
 }
 
 void Playback::enter_closed_form(std::int32_t flow_set, std::int32_t comm_class) {

@@ -54,6 +54,9 @@ struct ReplicaPlan {
   std::vector<std::uint32_t> waits;      // events
   std::vector<ReplicaLevel> levels;
 
+  std::size_t first_step(std::size_t level) const {
+    return level == 0 ? 0 : levels[level - 1].end_step;
+  }
   std::span<const std::uint32_t> waits_of(std::size_t step) const {
     return {waits.data() + steps[step].first_wait, waits.data() + steps[step + 1].first_wait};
   }

@@ -45,15 +45,18 @@ Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Plac
   if (options.folded()) folded = lock_step(program, cluster, placement);
   const RankFolding folding = folded ? folded->folding : unfold(program);
   std::vector<double> link_bytes_per_s;
-  for (int i = 0; i < cluster.links() && !folded; ++i)
-    link_bytes_per_s.push_back(cluster.link(static_cast<LinkId>(i)).bytes_per_s);
+  if (folded) {
+    link_bytes_per_s = folded->link_bytes_per_s;
+  } else {
+    for (int i = 0; i < cluster.links(); ++i)
+      link_bytes_per_s.push_back(cluster.link(static_cast<LinkId>(i)).bytes_per_s);
+  }
   const TrafficOf traffic_on = [&](std::int32_t comm_class, const CommUse& use) {
     if (folded) return folded->traffic.at({comm_class, use});
     return traffic_of(program, folding.comm_classes[comm_class].communicators.front(), use, cluster,
                       placement);
   };
-  Playback playback(program, folding, traffic_on,
-                    folded ? folded->link_bytes_per_s : link_bytes_per_s,
+  Playback playback(program, folding, traffic_on, link_bytes_per_s,
                     {.jitter = {options.jitter, options.seed},
                      // A closed form assumes that a link's bandwidth does not change.
                      .closed_forms = options.closed_forms && options.link_changes.empty(),

@@ -43,11 +43,11 @@ struct LaneRounds {
     return begin + static_cast<std::uint32_t>(round) * round_ops;
   }
   // Returns the number of the round that a place lies in: below 0 before `begin`, count() or more
-  // from `end` on.
+  // from `end` on. Rounds of two ops from place 2 on: places 0 to 7 are in -1 -1 0 0 1 1 2 2.
   std::int64_t round_of_place(std::uint32_t place) const {
     if (round_ops == 0) return place < begin ? -1 : kAfterAll;
-    const auto from_begin = static_cast<std::int64_t>(place) - begin;
-    return from_begin >= 0 ? from_begin / round_ops : -1 - (-1 - from_begin) / round_ops;
+    if (place >= begin) return (place - begin) / round_ops;
+    return -1 - static_cast<std::int64_t>((begin - 1 - place) / round_ops);
   }
 };
 
@@ -159,7 +159,8 @@ class RoundsOfBody {
         if (place != shorter_queues_.place[before[w]]) continue;
         found_.is_fixed[op.first_wait + w] = true;
         const LaneRounds& other = found_.lane_of(awaited);
-        if (&other != &lane && other.round_ops > 0 && place >= other.begin) return false;
+        const bool may_move = other.round_ops > 0 && place >= other.begin;
+        if (may_move && &other != &lane) return false;
       }
     }
     return true;
@@ -287,12 +288,10 @@ class Reach {
  private:
   // Notes that an op of `round` depends on an op of `other_round`.
   void note(std::int64_t round, std::int64_t other_round) {
-    if (round < 0) return;  // an op before the rounds stays
-    if (round < count_) {
-      farthest_ = std::max(farthest_, std::abs(round - other_round));
-    } else if (other_round < 0) {
-      bounded_ = false;
-    }
+    const bool stays = round < 0, is_steady = 0 <= round && round < count_;
+    if (is_steady) farthest_ = std::max(farthest_, std::abs(round - other_round));
+    const bool is_behind_rounds = !stays && !is_steady;
+    if (is_behind_rounds && other_round < 0) bounded_ = false;
   }
 
   // Notes the waits of a lane's ops. A wait for an op before the rounds that stays is ignored if an
@@ -307,8 +306,9 @@ class Reach {
         if (each.round >= 0) moving_end_ns = std::max(moving_end_ns, events[each.op].end_ns);
       }
       for (const AwaitedOp& each : awaited) {
-        if (each.round >= 0 || !each.stays || events[each.op].end_ns > moving_end_ns)
-          note(lane.round_of_place(place), each.round);
+        const bool is_before_rounds = each.round < 0 && each.stays;
+        const bool is_ignored = is_before_rounds && events[each.op].end_ns <= moving_end_ns;
+        if (!is_ignored) note(lane.round_of_place(place), each.round);
       }
     }
   }
