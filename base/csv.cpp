@@ -24,6 +24,8 @@
 namespace tandem {
 namespace {
 
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
 std::string_view trimmed(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos) return {};
@@ -94,8 +96,9 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
       quoted = was_quoted = true;
     } else if (c == ',') {
       end_cell();
-    } else if (!was_quoted || trimmed({&c, 1}).size() == 1) {  // skips blanks after a closing quote
-      cell += c;
+    } else {
+      const bool is_blank_behind_quote = was_quoted && is_blank(c);
+      if (!is_blank_behind_quote) cell += c;
     }
   }
   end_cell();
@@ -217,9 +220,9 @@ std::string csv_cell(std::string_view text) {
       line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   line = harmless(line);
   if (is_formula(line) && !is_number(line)) line.insert(0, 1, kTextMark);
-  if (line.find_first_of(",\"") == std::string_view::npos && trimmed(line) == line &&
-      !line.starts_with('#'))
-    return line;
+  const bool has_separator = line.find_first_of(",\"") != std::string_view::npos;
+  const bool loses_blanks = trimmed(line) != line, is_comment = line.starts_with('#');
+  if (!has_separator && !loses_blanks && !is_comment) return line;
   std::string quoted = "\"";
   for (const char c : line) {
     if (c == '"') quoted += '"';

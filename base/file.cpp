@@ -59,7 +59,8 @@ int open_new(const std::string& name) {
     return ::open(name.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
   };
   const int file = open();
-  return file < 0 && errno == EEXIST && std::remove(name.c_str()) == 0 ? open() : file;
+  const bool is_taken = file < 0 && errno == EEXIST;
+  return is_taken && std::remove(name.c_str()) == 0 ? open() : file;
 }
 
 // Gives the new file the mode of the file at `path`, which it will replace.
@@ -67,6 +68,14 @@ void keep_mode(int file, const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode))
     (void)::fchmod(file, found.st_mode & 0777);  // some file systems have no modes
+}
+
+// Opens a file that will replace `target`: one without a name, or else `temporary`.
+int open_replacement(const std::string& target, const std::string& temporary) {
+  int file = open_nameless(target);
+  if (file < 0) file = open_new(temporary);
+  if (file >= 0) keep_mode(file, target);
+  return file;
 }
 
 bool is_nameless(std::FILE* file) {
@@ -81,7 +90,9 @@ bool give_name(std::FILE* file, const std::string& name) {
   const auto link = [&] {
     return ::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
   };
-  return link() || (errno == EEXIST && std::remove(name.c_str()) == 0 && link());
+  if (link()) return true;
+  const bool is_taken = errno == EEXIST;
+  return is_taken && std::remove(name.c_str()) == 0 && link();
 }
 
 Error cannot_write(const std::string& path, int why) {
@@ -127,16 +138,17 @@ Result<std::string> read_file(const std::string& path, std::string_view expected
 Result<FileWriter> FileWriter::open(const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) return cannot_write(path, EISDIR);
-  const bool in_place = is_device(path);
-  const std::string target = in_place ? path : resolve_links(path);
+  const auto writer_of = [&](int file, const std::string& target,
+                             const std::string& temporary) -> Result<FileWriter> {
+    std::FILE* const opened = file < 0 ? nullptr : ::fdopen(file, "wb");
+    if (opened == nullptr) return cannot_write(path, errno);
+    return FileWriter(target, temporary, opened);
+  };
+  if (is_device(path)) return writer_of(::open(path.c_str(), O_WRONLY | O_CLOEXEC), path, path);
+  const std::string target = resolve_links(path);
   if (target.empty()) return cannot_write(path, ELOOP);
-  std::string temporary = in_place ? path : fmt::format("{}.{}.tmp", target, getpid());
-  int file = in_place ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC) : open_nameless(target);
-  if (file < 0 && !in_place) file = open_new(temporary);
-  if (file >= 0 && !in_place) keep_mode(file, target);
-  std::FILE* const opened = file < 0 ? nullptr : ::fdopen(file, "wb");
-  if (opened == nullptr) return cannot_write(path, errno);
-  return FileWriter(target, std::move(temporary), opened);
+  const std::string temporary = fmt::format("{}.{}.tmp", target, getpid());
+  return writer_of(open_replacement(target, temporary), target, temporary);
 }
 
 FileWriter::FileWriter(std::string path, std::string temporary, std::FILE* file)
@@ -191,8 +203,8 @@ Status write_file(const std::string& path, std::string_view text) {
 Status check_writable(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  if (path.empty() || (std::filesystem::exists(status) && std::filesystem::is_other(status)))
-    return Done{};
+  const bool is_other = std::filesystem::exists(status) && std::filesystem::is_other(status);
+  if (path.empty() || is_other) return Done{};
   const auto writer = FileWriter::open(path);
   if (!writer.ok()) return writer.error();
   return Done{};

@@ -33,6 +33,20 @@ bool is_still_at(const std::string& path, int file) {
          by_path.st_ino == opened.st_ino && by_path.st_dev == opened.st_dev;
 }
 
+// Says why `file` could not be locked, by errno: who holds it, if that is known.
+Error not_taken(const std::string& path, const std::string& lock_path, int file,
+                std::optional<int> part) {
+  const bool is_held = errno == EACCES || errno == EAGAIN;
+  if (!is_held)
+    return Error{fmt::format("{}: cannot be locked: {}", lock_path, std::strerror(errno)),
+                 Error::Failed};
+  struct flock range = range_of(part);
+  const bool known = ::fcntl(file, F_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+  return Error{fmt::format("{}: found that {} writes it, expected nobody else to", path,
+                           known ? fmt::format("process {}", range.l_pid) : "somebody"),
+               Error::Failed};
+}
+
 }  // namespace
 
 Result<FileLock> FileLock::take(const std::string& path, std::optional<int> part) {
@@ -41,33 +55,25 @@ Result<FileLock> FileLock::take(const std::string& path, std::optional<int> part
     const int file = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0)
       return Error::at(lock_path, fmt::format("cannot be written: {}", std::strerror(errno)));
-    FileLock lock(lock_path, file, !part);
+    FileLock lock(lock_path, file);
     struct flock range = range_of(part);
-    if (::fcntl(file, F_SETLK, &range) != 0) {
-      lock.whole_ = false;  // so that the destructor does not remove another process's lock file
-      if (errno != EACCES && errno != EAGAIN)
-        return Error{fmt::format("{}: cannot be locked: {}", lock_path, std::strerror(errno)),
-                     Error::Failed};
-      range = range_of(part);
-      const bool known = ::fcntl(file, F_GETLK, &range) == 0 && range.l_type != F_UNLCK;
-      return Error{fmt::format("{}: found that {} writes it, expected nobody else to", path,
-                               known ? fmt::format("process {}", range.l_pid) : "somebody"),
-                   Error::Failed};
-    }
-    if (is_still_at(lock_path, file)) return lock;
-    lock.whole_ = false;
+    if (::fcntl(file, F_SETLK, &range) != 0) return not_taken(path, lock_path, file, part);
+    if (!is_still_at(lock_path, file)) continue;
+    lock.removes_file_ = !part;
+    return lock;
   }
 }
 
-FileLock::FileLock(std::string path, int file, bool whole)
-    : path_(std::move(path)), file_(file), whole_(whole) {}
+FileLock::FileLock(std::string path, int file) : path_(std::move(path)), file_(file) {}
 
 FileLock::FileLock(FileLock&& other) noexcept
-    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), whole_(other.whole_) {}
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      removes_file_(other.removes_file_) {}
 
 FileLock::~FileLock() {
   if (file_ < 0) return;
-  if (whole_) ::unlink(path_.c_str());  // while the lock keeps others out
+  if (removes_file_) ::unlink(path_.c_str());  // while the lock keeps others out
   ::close(file_);
 }
 

@@ -20,11 +20,11 @@ class FileLock {
   ~FileLock();
 
  private:
-  FileLock(std::string path, int file, bool whole);
+  FileLock(std::string path, int file);
 
   std::string path_;  // of the lock file
   int file_;
-  bool whole_;
+  bool removes_file_ = false;  // at the end: it holds the whole file
 };
 
 }  // namespace tandem

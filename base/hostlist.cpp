@@ -36,9 +36,10 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   std::size_t begin = 0;
   int depth = 0;
   for (std::size_t i = 0; i <= text.size(); ++i) {
-    const char c = i < text.size() ? text[i] : ',';
-    depth += static_cast<int>(c == '[') - static_cast<int>(c == ']');
-    if (c != ',' || (depth > 0 && i < text.size())) continue;
+    const bool is_end = i == text.size();
+    if (!is_end) depth += static_cast<int>(text[i] == '[') - static_cast<int>(text[i] == ']');
+    const bool ends_part = is_end || (text[i] == ',' && depth <= 0);
+    if (!ends_part) continue;
     parts.push_back(text.substr(begin, i - begin));
     begin = i + 1;
   }
@@ -53,8 +54,8 @@ std::vector<std::string> numbers_of(std::string_view ranges) {
     const std::string_view low = range.substr(0, dash);
     const auto first = number_in(low);
     const auto last = dash == range.npos ? first : number_in(range.substr(dash + 1));
-    if (!first || !last || *last < *first || *last - *first >= static_cast<long>(kMostHosts))
-      return {};
+    const bool rises = first && last && *first <= *last;
+    if (!rises || *last - *first >= static_cast<long>(kMostHosts)) return {};
     for (long i = *first; i <= *last; ++i) numbers.push_back(fmt::format("{:0{}}", i, low.size()));
     if (numbers.size() > kMostHosts) break;  // already too many, whatever follows
   }
@@ -102,9 +103,11 @@ struct NumberedName {
   // Returns whether `next` continues a range: it differs only in the number, which is one higher
   // and written alike. n9 and n10 do, n09 and n10 do, n009 and n10 do not.
   bool is_followed_by(const NumberedName& next) const {
+    if (before != next.before || behind != next.behind) return false;
     const auto here = number_in(number), there = number_in(next.number);
-    return here && there && *there == *here + 1 && before == next.before && behind == next.behind &&
-           (number.size() == next.number.size() || (number[0] != '0' && next.number[0] != '0'));
+    if (!here || !there || *there != *here + 1) return false;
+    const bool no_leading_zeros = number[0] != '0' && next.number[0] != '0';
+    return number.size() == next.number.size() || no_leading_zeros;
   }
 };
 
@@ -117,6 +120,29 @@ NumberedName numbered_name(std::string_view name) {
   // Longer digit runs (serial numbers, MAC addresses) are part of the text, not a number to count.
   if (end - begin > kMostDigits) begin = end;
   return {name.substr(0, begin), name.substr(begin, end - begin), name.substr(end)};
+}
+
+// Names that differ only in their numbers: the numbers as ranges, "1-2,4", and the place of the
+// first name behind them.
+struct HostRanges {
+  std::string numbers;
+  std::size_t end = 0;
+};
+
+HostRanges ranges_from(const std::vector<std::string>& names, std::size_t begin) {
+  const NumberedName first = numbered_name(names[begin]);
+  HostRanges ranges{"", begin};
+  while (ranges.end < names.size()) {
+    NumberedName last = numbered_name(names[ranges.end]);
+    const bool fits = last.before == first.before && last.behind == first.behind;
+    if (last.number.empty() || !fits) break;
+    ranges.numbers += fmt::format("{}{}", ranges.numbers.empty() ? "" : ",", last.number);
+    const std::size_t range_begin = ranges.end++;
+    while (ranges.end < names.size() && last.is_followed_by(numbered_name(names[ranges.end])))
+      last = numbered_name(names[ranges.end++]);
+    if (ranges.end - range_begin > 1) ranges.numbers += fmt::format("-{}", last.number);
+  }
+  return ranges;
 }
 
 }  // namespace
@@ -143,32 +169,16 @@ Result<std::vector<std::string>> parse_hostlist(std::string_view text) {
 std::string hostlist_of(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size();) {
-    const NumberedName first = numbered_name(names[i]);
-    // Collects the following names that differ only in this number, as ranges.
-    std::string ranges;
-    std::size_t parts = 0;
-    NumberedName last = first;
-    std::size_t next = i;
-    while (next < names.size()) {
-      const NumberedName begin = numbered_name(names[next]);
-      if (begin.number.empty() || begin.before != first.before || begin.behind != first.behind)
-        break;
-      last = begin;
-      std::size_t end = next + 1;
-      while (end < names.size() && last.is_followed_by(numbered_name(names[end])))
-        last = numbered_name(names[end++]);
-      ranges += parts++ == 0 ? "" : ",";
-      ranges += begin.number;
-      if (end - next > 1) ranges += fmt::format("-{}", last.number);
-      next = end;
-    }
+    const HostRanges ranges = ranges_from(names, i);
     if (i > 0) text += ',';
-    if (next <= i + 1) {  // no other name shares a bracket with this one
+    const bool has_bracket = ranges.end > i + 1;  // another name shares it
+    if (has_bracket) {
+      const NumberedName first = numbered_name(names[i]);
+      text += fmt::format("{}[{}]{}", first.before, ranges.numbers, first.behind);
+      i = ranges.end;
+    } else {
       text += names[i++];
-      continue;
     }
-    text += fmt::format("{}[{}]{}", first.before, ranges, first.behind);
-    i = next;
   }
   return text;
 }

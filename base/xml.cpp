@@ -7,28 +7,35 @@
 namespace tandem {
 namespace {
 
-// Returns the size of the UTF-8 character (RFC 3629) that `text` begins with, or 0 if it begins
-// with none.
+// The characters of UTF-8 with first bytes `from` to `to`: their size, and the range of their
+// second byte (RFC 3629, section 4). The narrower ranges keep out encodings longer than needed,
+// halves of UTF-16 pairs, and values above the last character.
+struct Utf8Row {
+  unsigned from, to;
+  std::size_t size;
+  unsigned least, most;
+};
+constexpr Utf8Row kUtf8Rows[] = {{0xC2, 0xDF, 2, 0x80, 0xBF}, {0xE0, 0xE0, 3, 0xA0, 0xBF},
+                                 {0xE1, 0xEC, 3, 0x80, 0xBF}, {0xED, 0xED, 3, 0x80, 0x9F},
+                                 {0xEE, 0xEF, 3, 0x80, 0xBF}, {0xF0, 0xF0, 4, 0x90, 0xBF},
+                                 {0xF1, 0xF3, 4, 0x80, 0xBF}, {0xF4, 0xF4, 4, 0x80, 0x8F}};
+
+// Returns the size of the UTF-8 character that `text` begins with, or 0 if it begins with none.
 std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
   };
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
-  const std::size_t size = first < 0xC2   ? 0
-                           : first < 0xE0 ? 2
-                           : first < 0xF0 ? 3
-                           : first < 0xF5 ? 4
-                                          : 0;
-  // Refuses encodings longer than needed, halves of UTF-16 pairs, and values above the last
-  // character.
-  const unsigned least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-  const unsigned most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-  if (size == 0 || byte(1) < least || byte(1) > most) return 0;
-  for (std::size_t i = 2; i < size; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return 0;
+  for (const Utf8Row& row : kUtf8Rows) {
+    if (first < row.from || first > row.to) continue;
+    if (byte(1) < row.least || byte(1) > row.most) return 0;
+    for (std::size_t i = 2; i < row.size; ++i) {
+      if ((byte(i) & 0xC0U) != 0x80U) return 0;
+    }
+    return row.size;
   }
-  return size;
+  return 0;
 }
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";

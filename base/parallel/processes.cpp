@@ -136,8 +136,57 @@ struct Running {
     }
   }
 
+  Status start_more(int jobs, const NextJob& next,
+                    const std::function<Result<std::string>(int)>& job, const OnJobDone& on_done);
+  Status collect_ended(const OnJobDone& on_done, const std::function<void()>& on_wait);
+
   std::vector<Child> children;
+  std::optional<int> next_job;  // nothing: to be asked for
+  bool has_more = true;         // until there is no next job
 };
+
+// Starts children until `jobs` of them run, or no job is left.
+Status Running::start_more(int jobs, const NextJob& next,
+                           const std::function<Result<std::string>(int)>& job,
+                           const OnJobDone& on_done) {
+  while (has_more && static_cast<int>(children.size()) < jobs) {
+    if (!next_job) {
+      ASSIGN_OR_RETURN(next_job, next());
+    }
+    has_more = next_job.has_value();
+    if (!has_more) break;
+    Result<Child> child = spawn(*next_job, job);
+    if (!child.ok() && !children.empty()) break;  // tried again when a child has ended
+    const int begun = *std::exchange(next_job, std::nullopt);
+    if (child.ok()) {
+      children.push_back(*std::move(child));
+    } else {
+      RETURN_IF_ERROR(on_done(begun, child.error()));
+    }
+  }
+  return Done{};
+}
+
+// Waits for output, for half a second at most if there is an on_wait, and collects the children
+// that have ended.
+Status Running::collect_ended(const OnJobDone& on_done, const std::function<void()>& on_wait) {
+  std::vector<pollfd> waits;
+  for (const Child& child : children) waits.push_back({child.pipe, POLLIN, 0});
+  constexpr int kWait_ms = 500, kWithoutEnd = -1;
+  const int ready = ::poll(waits.data(), waits.size(), on_wait ? kWait_ms : kWithoutEnd);
+  if (ready < 0 && errno != EINTR)
+    return Error{fmt::format("could not wait for the runs' processes: {}", std::strerror(errno)),
+                 Error::Failed};
+  if (ready == 0) on_wait();
+  if (ready <= 0) return Done{};
+  for (std::size_t i = children.size(); i-- > 0;) {
+    if (waits[i].revents == 0 || !drain(&children[i])) continue;
+    Child ended = std::move(children[i]);
+    children.erase(children.begin() + static_cast<std::ptrdiff_t>(i));
+    RETURN_IF_ERROR(on_done(ended.job, collect(&ended)));
+  }
+  return Done{};
+}
 
 }  // namespace
 
@@ -145,43 +194,11 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
                  const OnJobDone& on_done, const std::function<void()>& on_wait) {
   CHECK(jobs >= 1);
   Running running;
-  std::optional<int> number;  // the next child's job; nothing: to be asked for
-  for (bool more = true;;) {
-    // Starts children until `jobs` of them run, or no job is left.
-    while (more && static_cast<int>(running.children.size()) < jobs) {
-      if (!number) {
-        ASSIGN_OR_RETURN(number, next());
-      }
-      more = number.has_value();
-      if (!more) break;
-      Result<Child> child = spawn(*number, job);
-      if (!child.ok() && !running.children.empty()) break;  // tried again after the next poll
-      const int begun = *std::exchange(number, std::nullopt);
-      if (child.ok()) {
-        running.children.push_back(*std::move(child));
-      } else {
-        RETURN_IF_ERROR(on_done(begun, child.error()));
-      }
-    }
-    if (running.children.empty()) break;
-    // Waits for output, then collects the children that have ended.
-    std::vector<pollfd> waits;
-    for (const Child& child : running.children) waits.push_back({child.pipe, POLLIN, 0});
-    constexpr int kWait_ms = 500;
-    const int ready = ::poll(waits.data(), waits.size(), on_wait ? kWait_ms : -1);
-    if (ready < 0 && errno != EINTR)
-      return Error{fmt::format("could not wait for the runs' processes: {}", std::strerror(errno)),
-                   Error::Failed};
-    if (ready == 0) on_wait();
-    if (ready <= 0) continue;
-    for (std::size_t i = running.children.size(); i-- > 0;) {
-      if (waits[i].revents == 0 || !drain(&running.children[i])) continue;
-      Child ended = std::move(running.children[i]);
-      running.children.erase(running.children.begin() + static_cast<std::ptrdiff_t>(i));
-      RETURN_IF_ERROR(on_done(ended.job, collect(&ended)));
-    }
+  for (;;) {
+    RETURN_IF_ERROR(running.start_more(jobs, next, job, on_done));
+    if (running.children.empty()) return Done{};
+    RETURN_IF_ERROR(running.collect_ended(on_done, on_wait));
   }
-  return Done{};
 }
 
 }  // namespace tandem
