@@ -50,6 +50,9 @@ class FileWriter {
 
 Status write_file(const std::string& path, std::string_view text);
 
+// Writes to a file descriptor. Returns 0, or errno if not everything was written.
+int write_all(int file, std::string_view text);
+
 // Returns an Error if no file can be written there, so that a command can ask before its long work.
 // Leaves nothing behind. Accepts an empty path, a pipe or a device without looking at it.
 Status check_writable(const std::string& path);

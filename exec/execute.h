@@ -2,7 +2,6 @@
 // simulators.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 // Recording: the times of each rank's ops in a real run, and the Trace made from them.
 #pragma once
 
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

@@ -2,7 +2,6 @@
 // caller's.
 #include "launch/admission.h"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // Messages between the processes of a run, and how received bytes are split into them.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -151,18 +151,6 @@ std::vector<std::string> command_line(int ranks, bool is_local) {
   _exit(exit_status(Error::Missing));
 }
 
-// Returns 0, or errno if not everything was written.
-int write_all(int file, const char* bytes, std::size_t size) {
-  while (size > 0) {
-    const ssize_t written = write(file, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return errno;
-    bytes += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return 0;
-}
-
 // mpirun's standard output or standard error, which is copied to this process's own.
 struct Stream {
   Descriptor source, write_end;  // of a pipe; mpirun has the end to write
@@ -178,7 +166,7 @@ struct Stream {
     if (got <= 0) return false;
     passed_any = true;
     if (write_errno == 0)
-      write_errno = write_all(destination, block.data(), static_cast<std::size_t>(got));
+      write_errno = write_all(destination, {block.data(), static_cast<std::size_t>(got)});
     return true;
   }
 };

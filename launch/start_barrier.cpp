@@ -1,6 +1,5 @@
 #include "launch/start_barrier.h"
 
-#include <cstddef>
 #include <span>
 
 #include "launch/clock.h"

@@ -19,7 +19,6 @@
 #include <array>
 #include <csignal>
 #include <map>
-#include <string>
 
 #include "base/check.h"
 #include "sim/flows.h"

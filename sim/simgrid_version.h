@@ -4,8 +4,6 @@
 #include <simgrid/version.h>
 #include <simgrid/s4u.hpp>
 
-#include <utility>
-
 namespace tandem::simgrid_version {
 
 // Calls `callback(comm)` whenever a communication ends, whatever its state.

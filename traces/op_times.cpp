@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 

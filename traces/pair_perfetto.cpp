@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <string_view>
-#include <utility>
 
 #include "traces/event_order.h"
 #include "traces/perfetto_file.h"

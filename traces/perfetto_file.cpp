@@ -17,26 +17,13 @@ constexpr std::size_t kBlock = 1 << 20;  // bytes written at once
 
 // Returns the letter that orders' text forms use for a kind; the kind's name where they have none.
 std::string_view letter(OpKind kind) {
-  switch (kind) {
-    case OpKind::Forward:
-      return "F";
-    case OpKind::Backward:
-      return "B";
-    case OpKind::BackwardInput:
-      return "I";
-    case OpKind::BackwardWeight:
-      return "W";
-    case OpKind::EmbeddingForward:
-      return "E";
-    case OpKind::OutputS:
-      return "S";
-    case OpKind::OutputT:
-      return "T";
-    case OpKind::EmbeddingBackward:
-      return "G";
-    default:
-      return op_kind_name(kind);
-  }
+  constexpr std::string_view kFirst = "FBIW", kVocabulary = "ESTG";
+  const auto from = [kind](OpKind first) {
+    return static_cast<std::size_t>(kind) - static_cast<std::size_t>(first);
+  };
+  if (is_vocabulary(kind)) return kVocabulary.substr(from(OpKind::EmbeddingForward), 1);
+  if (kind <= OpKind::BackwardWeight) return kFirst.substr(from(OpKind::Forward), 1);
+  return op_kind_name(kind);
 }
 
 // Returns what a pipeline edge's lane carries: "F" (activations) on "0>1", towards later stages;

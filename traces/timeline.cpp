@@ -29,21 +29,21 @@ struct EventHash {
 
 using Text = fmt::memory_buffer;
 
-// Appends a column: one number if all events agree on it, else an array.
-template <class Get>
-void append_column(std::string_view name, const std::vector<TimelineEvent>& events, const Get& get,
-                   Text* out) {
+// Appends a column, a member of all events: one number if they agree on it, else an array.
+template <class Number>
+void append_column(std::string_view name, const std::vector<TimelineEvent>& events,
+                   Number TimelineEvent::*number, Text* out) {
   const auto at = std::back_inserter(*out);
   fmt::format_to(at, FMT_COMPILE(",\n\"{}\":"), name);
-  const std::int64_t first = get(events.front());
-  if (std::ranges::all_of(events,
-                          [&](const TimelineEvent& event) { return get(event) == first; })) {
+  const std::int64_t first = events.front().*number;
+  if (std::ranges::all_of(events, [&](const auto& event) { return event.*number == first; })) {
     fmt::format_to(at, FMT_COMPILE("{}"), first);
     return;
   }
   char before = '[';
   for (const TimelineEvent& event : events)
-    fmt::format_to(at, FMT_COMPILE("{}{}"), std::exchange(before, ','), std::int64_t{get(event)});
+    fmt::format_to(at, FMT_COMPILE("{}{}"), std::exchange(before, ','),
+                   std::int64_t{event.*number});
   out->push_back(']');
 }
 
@@ -85,29 +85,16 @@ void append_lane(TimelineLane* lane, Text* out) {
                  lane->events.size());
   if (steps)
     fmt::format_to(std::back_inserter(*out), ",\n\"order\":[{}]", fmt::join(steps->order, ","));
-  append_column(
-      "kind", events, [](const TimelineEvent& e) { return e.kind; }, out);
-  append_column(
-      "scope", events, [](const TimelineEvent& e) { return e.scope; }, out);
-  append_column(
-      "stage", events, [](const TimelineEvent& e) { return e.stage; }, out);
-  append_column(
-      steps ? "microbatch_step" : "microbatch", events,
-      [](const TimelineEvent& e) { return e.microbatch; }, out);
-  append_column(
-      "part", events, [](const TimelineEvent& e) { return e.part; }, out);
-  append_column(
-      "bytes", events, [](const TimelineEvent& e) { return e.bytes; }, out);
-  append_column(
-      steps ? "gap_ns" : "start_ns", events, [](const TimelineEvent& e) { return e.start_ns; },
-      out);
-  append_column(
-      "length_ns", events, [](const TimelineEvent& e) { return e.length_ns; }, out);
-  append_column(
-      "waited_ns", events, [](const TimelineEvent& e) { return e.waited_ns; }, out);
-  if (events.front().name >= 0)
-    append_column(
-        "name_of", events, [](const TimelineEvent& e) { return e.name; }, out);
+  append_column("kind", events, &TimelineEvent::kind, out);
+  append_column("scope", events, &TimelineEvent::scope, out);
+  append_column("stage", events, &TimelineEvent::stage, out);
+  append_column(steps ? "microbatch_step" : "microbatch", events, &TimelineEvent::microbatch, out);
+  append_column("part", events, &TimelineEvent::part, out);
+  append_column("bytes", events, &TimelineEvent::bytes, out);
+  append_column(steps ? "gap_ns" : "start_ns", events, &TimelineEvent::start_ns, out);
+  append_column("length_ns", events, &TimelineEvent::length_ns, out);
+  append_column("waited_ns", events, &TimelineEvent::waited_ns, out);
+  if (events.front().name >= 0) append_column("name_of", events, &TimelineEvent::name, out);
   out->push_back('}');
 }
 

@@ -104,27 +104,21 @@ std::string timeline_json(const TraceTable& table) {
 
 std::string split_json(std::span<const RankSplit> splits) {
   fmt::memory_buffer out;
-  const auto column = [&](std::string_view name, const auto& get) {
-    fmt::format_to(std::back_inserter(out), "\"{}\":", name);
+  const auto column = [&](std::string_view before_it, std::string_view name, const auto& get) {
+    fmt::format_to(std::back_inserter(out), "{}\"{}\":", before_it, name);
     char before = '[';
     for (const RankSplit& split : splits)
       fmt::format_to(std::back_inserter(out), "{}{}", std::exchange(before, ','), get(split));
     fmt::format_to(std::back_inserter(out), "{}]", splits.empty() ? "[" : "");
   };
-  out.push_back('{');
-  column("rank", [](const RankSplit& split) { return index(split.rank); });
-  out.push_back(',');
-  column("stands_for", [](const RankSplit& split) { return split.multiplicity; });
-  out.push_back(',');
-  column("compute_ns", [](const RankSplit& split) { return split.compute_ns; });
+  column("{", "rank", [](const RankSplit& split) { return index(split.rank); });
+  column(",", "stands_for", [](const RankSplit& split) { return split.multiplicity; });
+  column(",", "compute_ns", [](const RankSplit& split) { return split.compute_ns; });
   fmt::format_to(std::back_inserter(out), ",\n\"exposed_ns\":{{");
-  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
-    if (group_kind > 0) out.push_back(',');
-    column(group_kind_name(static_cast<GroupKind>(group_kind)),
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind)
+    column(group_kind > 0 ? "," : "", group_kind_name(static_cast<GroupKind>(group_kind)),
            [group_kind](const RankSplit& split) { return split.exposed_ns[group_kind]; });
-  }
-  fmt::format_to(std::back_inserter(out), "}},\n");
-  column("bubble_ns", [](const RankSplit& split) { return split.bubble_ns; });
+  column("},\n", "bubble_ns", [](const RankSplit& split) { return split.bubble_ns; });
   out.push_back('}');
   return fmt::to_string(out);
 }

@@ -21,10 +21,7 @@ std::vector<std::size_t> one_a_pipeline_rank(const Program& program, const Trace
   std::vector<std::size_t> chosen;
   std::set<std::set<int>> seen;
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
-    std::set<int> stages;
-    for (const Op& op : program.bodies[trace.ranks[r].body].ops) {
-      if (is_compute(op.kind) && op.stage >= 0) stages.insert(op.stage);
-    }
+    std::set<int> stages = computed_stages(program.bodies[trace.ranks[r].body]);
     if (stages.empty() || seen.insert(std::move(stages)).second) chosen.push_back(r);
   }
   std::sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {

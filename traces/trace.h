@@ -1,7 +1,7 @@
 // Trace: when every op of a Program arrived, started and ended on every rank that was played.
 #pragma once
 
-#include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,5 +33,14 @@ struct Trace {
     return {events.data() + rank.first, program.bodies[rank.body].ops.size()};
   }
 };
+
+// Returns the stages that a rank of this body computes.
+inline std::set<int> computed_stages(const Body& body) {
+  std::set<int> stages;
+  for (const Op& op : body.ops) {
+    if (is_compute(op.kind) && op.stage >= 0) stages.insert(op.stage);
+  }
+  return stages;
+}
 
 }  // namespace tandem

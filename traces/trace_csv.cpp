@@ -6,7 +6,6 @@
 #include <array>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "base/check.h"

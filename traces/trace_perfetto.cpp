@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
-#include <string_view>
 
 #include "traces/perfetto_file.h"
 #include "traces/trace_files.h"
@@ -16,13 +15,7 @@ namespace {
 
 // Returns for instance "rank 3 (stage 3, x48 ranks)".
 std::string process_name(const Body& body, const RankTrace& rank) {
-  std::vector<int> stages;
-  for (const Op& op : body.ops) {
-    if (is_compute(op.kind) && op.stage >= 0 &&
-        std::find(stages.begin(), stages.end(), op.stage) == stages.end())
-      stages.push_back(op.stage);
-  }
-  std::sort(stages.begin(), stages.end());
+  const std::set<int> stages = computed_stages(body);
   std::string what;
   if (!stages.empty())
     what = fmt::format("stage{} {}", stages.size() > 1 ? "s" : "", fmt::join(stages, " "));

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -110,12 +109,7 @@ std::vector<Band> bands_of(const Program& program, const Trace& trace) {
 
 // Returns for instance "rank 0, stage 0, x256".
 std::string title_of(const Body& body, const RankTrace& rank) {
-  std::vector<int> stages;
-  for (const Op& op : body.ops) {
-    if (is_compute(op.kind) && op.stage >= 0) stages.push_back(op.stage);
-  }
-  std::sort(stages.begin(), stages.end());
-  stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
+  const std::set<int> stages = computed_stages(body);
   std::string text = fmt::format("rank {}", index(rank.rank));
   if (!stages.empty())
     text += fmt::format(", stage{} {}", stages.size() > 1 ? "s" : "", fmt::join(stages, " "));

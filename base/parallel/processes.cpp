@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 namespace tandem {
@@ -32,15 +33,6 @@ struct Child {
   std::string output;
 };
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
 // Runs the job and writes its result to the pipe. It is noexcept because an exception must end the
 // child, which would otherwise go on as a second parent.
 [[noreturn]] void run_child(int fd, int job,
@@ -53,13 +45,13 @@ void write_all(int fd, std::string_view text) {
     }
   }();
   if (result.ok()) {
-    write_all(fd, '\0' + *result);
+    (void)write_all(fd, '\0' + *result);
   } else {
     const Error& error = result.error();
     std::string keys;
     for (const std::string& key : error.place.keys) keys += key + '\n';
-    write_all(fd, static_cast<char>(error.kind) + error.place.source + '\0' + keys + '\0' +
-                      error.message);
+    (void)write_all(fd, static_cast<char>(error.kind) + error.place.source + '\0' + keys + '\0' +
+                            error.message);
   }
   std::fflush(nullptr);
   _exit(0);
@@ -136,30 +128,25 @@ struct Running {
     }
   }
 
-  Status start_more(int jobs, const NextJob& next,
-                    const std::function<Result<std::string>(int)>& job, const OnJobDone& on_done);
-  Status collect_ended(const OnJobDone& on_done, const std::function<void()>& on_wait);
-
   std::vector<Child> children;
   std::optional<int> next_job;  // nothing: to be asked for
   bool has_more = true;         // until there is no next job
 };
 
 // Starts children until `jobs` of them run, or no job is left.
-Status Running::start_more(int jobs, const NextJob& next,
-                           const std::function<Result<std::string>(int)>& job,
-                           const OnJobDone& on_done) {
-  while (has_more && static_cast<int>(children.size()) < jobs) {
-    if (!next_job) {
-      ASSIGN_OR_RETURN(next_job, next());
+Status start_more(int jobs, const NextJob& next, const std::function<Result<std::string>(int)>& job,
+                  const OnJobDone& on_done, Running* running) {
+  while (running->has_more && static_cast<int>(running->children.size()) < jobs) {
+    if (!running->next_job) {
+      ASSIGN_OR_RETURN(running->next_job, next());
     }
-    has_more = next_job.has_value();
-    if (!has_more) break;
-    Result<Child> child = spawn(*next_job, job);
-    if (!child.ok() && !children.empty()) break;  // tried again when a child has ended
-    const int begun = *std::exchange(next_job, std::nullopt);
+    running->has_more = running->next_job.has_value();
+    if (!running->has_more) break;
+    Result<Child> child = spawn(*running->next_job, job);
+    if (!child.ok() && !running->children.empty()) break;  // tried again when a child has ended
+    const int begun = *std::exchange(running->next_job, std::nullopt);
     if (child.ok()) {
-      children.push_back(*std::move(child));
+      running->children.push_back(*std::move(child));
     } else {
       RETURN_IF_ERROR(on_done(begun, child.error()));
     }
@@ -169,7 +156,9 @@ Status Running::start_more(int jobs, const NextJob& next,
 
 // Waits for output, for half a second at most if there is an on_wait, and collects the children
 // that have ended.
-Status Running::collect_ended(const OnJobDone& on_done, const std::function<void()>& on_wait) {
+Status collect_ended(const OnJobDone& on_done, const std::function<void()>& on_wait,
+                     std::vector<Child>* all) {
+  std::vector<Child>& children = *all;
   std::vector<pollfd> waits;
   for (const Child& child : children) waits.push_back({child.pipe, POLLIN, 0});
   constexpr int kWait_ms = 500, kWithoutEnd = -1;
@@ -195,9 +184,9 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
   CHECK(jobs >= 1);
   Running running;
   for (;;) {
-    RETURN_IF_ERROR(running.start_more(jobs, next, job, on_done));
+    RETURN_IF_ERROR(start_more(jobs, next, job, on_done, &running));
     if (running.children.empty()) return Done{};
-    RETURN_IF_ERROR(running.collect_ended(on_done, on_wait));
+    RETURN_IF_ERROR(collect_ended(on_done, on_wait, &running.children));
   }
 }
 

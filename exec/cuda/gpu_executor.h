@@ -1,7 +1,6 @@
 // Plays a GpuPlan on a Gpu: issues its iterations and reads the ops' times from CUDA events.
 #pragma once
 
-#include <memory>
 #include <span>
 
 #include "base/result.h"

@@ -1,10 +1,8 @@
 // Multiplier: carries out compute ops as real matrix products on a local rank's SMs.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "base/result.h"

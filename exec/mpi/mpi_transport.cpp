@@ -8,7 +8,6 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "exec/mpi/collective.h"

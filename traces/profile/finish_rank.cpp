@@ -95,6 +95,26 @@ Status keep_steps(const std::vector<bool>& is_kept, ProfileRank* rank) {
   return Done{};
 }
 
+// Calls use(time) for each time of the rank.
+template <class OwnRank, class Use>  // ProfileRank, const or not
+void for_each_time(OwnRank& rank, const Use& use) {
+  for (auto& kernel : rank.kernels) {
+    use(kernel.start_ns);
+    use(kernel.end_ns);
+    use(kernel.transfer_start_ns);
+  }
+  for (auto& launch : rank.launches) use(launch.at_ns);
+  for (auto& call : rank.calls) {
+    use(call.start_ns);
+    use(call.end_ns);
+  }
+  for (auto& annotation : rank.annotations) {
+    use(annotation.start_ns);
+    use(annotation.end_ns);
+  }
+  for (auto& step : rank.steps) use(step.start_ns);
+}
+
 }  // namespace
 
 Status check_times(const ProfileRank& rank, Nanoseconds ns) {
@@ -104,19 +124,7 @@ Status check_times(const ProfileRank& rank, Nanoseconds ns) {
     in_range &= std::abs(static_cast<double>(time) + static_cast<double>(ns)) <= kMostTime;
   };
   look(0);
-  for (const ProfileKernel& kernel : rank.kernels) {
-    look(kernel.start_ns);
-    look(kernel.end_ns);
-  }
-  for (const Launch& launch : rank.launches) look(launch.at_ns);
-  for (const ShapedCall& call : rank.calls) {
-    look(call.start_ns);
-    look(call.end_ns);
-  }
-  for (const Annotation& annotation : rank.annotations) {
-    look(annotation.start_ns);
-    look(annotation.end_ns);
-  }
+  for_each_time(rank, look);
   if (!in_range)
     return Error::at(rank.path,
                      "found a time more than 126 years from the clock's beginning, "
@@ -135,21 +143,7 @@ Status check_times(const ProfileRank& rank, Nanoseconds ns) {
 }
 
 void shift(Nanoseconds ns, ProfileRank* rank) {
-  for (ProfileKernel& kernel : rank->kernels) {
-    kernel.start_ns += ns;
-    kernel.end_ns += ns;
-    kernel.transfer_start_ns += ns;
-  }
-  for (Launch& launch : rank->launches) launch.at_ns += ns;
-  for (ShapedCall& call : rank->calls) {
-    call.start_ns += ns;
-    call.end_ns += ns;
-  }
-  for (Annotation& annotation : rank->annotations) {
-    annotation.start_ns += ns;
-    annotation.end_ns += ns;
-  }
-  for (ProfileStep& step : rank->steps) step.start_ns += ns;
+  for_each_time(*rank, [ns](Nanoseconds& time) { time += ns; });
 }
 
 void finish_rank(ProfileRank* rank) {

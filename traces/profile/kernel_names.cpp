@@ -180,18 +180,10 @@ std::optional<int> take_number(std::string_view* text) {
 }
 
 PassPhase phase_of_letter(char letter) {
-  switch (letter) {
-    case 'F':
-      return PassPhase::Forward;
-    case 'B':
-      return PassPhase::Backward;
-    case 'I':
-      return PassPhase::BackwardInput;
-    case 'W':
-      return PassPhase::BackwardWeight;
-    default:
-      return PassPhase::Unknown;
-  }
+  if (letter == 'F') return PassPhase::Forward;
+  if (letter == 'B') return PassPhase::Backward;
+  if (letter == 'I') return PassPhase::BackwardInput;
+  return letter == 'W' ? PassPhase::BackwardWeight : PassPhase::Unknown;
 }
 
 // Reads a pass of PyTorch's pipelining, "1F3": stage, letter, microbatch.
@@ -339,19 +331,10 @@ std::optional<GroupKind> group_kind_of(std::string_view description, std::string
 }
 
 std::string_view description_of(GroupKind kind) {
-  switch (kind) {
-    case GroupKind::Tensor:
-      return "TENSOR_MODEL_PARALLEL_GROUP";
-    case GroupKind::Pipeline:
-      return "PIPELINE_MODEL_PARALLEL_GROUP";
-    case GroupKind::Data:
-      return "DATA_PARALLEL_GROUP";
-    case GroupKind::Context:
-      return "CONTEXT_PARALLEL_GROUP";
-    case GroupKind::Expert:
-      return "EXPERT_MODEL_PARALLEL_GROUP";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"TENSOR_MODEL_PARALLEL_GROUP",
+                                         "PIPELINE_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP",
+                                         "CONTEXT_PARALLEL_GROUP", "EXPERT_MODEL_PARALLEL_GROUP"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 int element_bytes(std::string_view dtype) {

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -265,22 +264,26 @@ class KinetoRows {
         is_early_annotation(row.category, row.name) ? RowKind::Annotation : kind_of(row.category);
     switch (kind) {
       case RowKind::Other:
-        return Done{};
+        break;
       case RowKind::CpuOp:
         add_cpu_op(row);
-        return Done{};
+        break;
       case RowKind::Call:
-        return row.correlation < 0 ? Done{} : add_launch(row);
+        if (row.correlation < 0) break;
+        RETURN_IF_ERROR(check_time(row));
+        rank_.launches.push_back(
+            {row.correlation, *row.at_ns, static_cast<std::int32_t>(row.thread)});
+        break;
       case RowKind::Annotation:
       case RowKind::GpuAnnotation:
         RETURN_IF_ERROR(check_span(row));
         add_annotation(row, kind == RowKind::GpuAnnotation);
-        return Done{};
+        break;
       case RowKind::Kernel:
       case RowKind::Copy:
         RETURN_IF_ERROR(check_span(row));
         add_kernel(row, kind);
-        return Done{};
+        break;
     }
     return Done{};
   }
@@ -294,12 +297,6 @@ class KinetoRows {
     RETURN_IF_ERROR(check_time(row));
     if (!row.length_ns || *row.length_ns < 0)
       return Error{fmt::format("a {} without its length (dur)", row.category)};
-    return Done{};
-  }
-
-  Status add_launch(const KinetoRow& row) {
-    RETURN_IF_ERROR(check_time(row));
-    rank_.launches.push_back({row.correlation, *row.at_ns, static_cast<std::int32_t>(row.thread)});
     return Done{};
   }
 
@@ -330,7 +327,7 @@ class KinetoRows {
     kernel.correlation = row.correlation;
     kernel.name = rank_.names.id(row.name);
     kernel.stream = static_cast<std::int32_t>(row.stream >= 0 ? row.stream : row.thread);
-    kernel.activity = kind == RowKind::Copy ? Activity::Memory : activity_of_id(kernel.name);
+    kernel.activity = kind == RowKind::Copy ? Activity::Memory : activities_.of(kernel.name);
     if (!row.collective.empty()) {
       kernel.activity = Activity::Communication;
       kernel.collective = static_cast<std::int32_t>(rank_.collectives.size());
@@ -349,14 +346,6 @@ class KinetoRows {
     for (const std::int64_t wait : row.waits) rank_.waits.emplace_back(row.correlation, wait);
     rank_.kernels.push_back(kernel);
     kernel_devices_.push_back(row.device >= 0 ? row.device : row.process);
-  }
-
-  // Returns the activity that the name alone says; each name is looked at once.
-  Activity activity_of_id(std::uint32_t name) {
-    while (activities_.size() <= name)
-      activities_.push_back(
-          activity_of(rank_.names.text(static_cast<std::uint32_t>(activities_.size()))));
-    return activities_[name];
   }
 
   // Reads the member that only files written by Tandem have.
@@ -459,7 +448,7 @@ class KinetoRows {
 
   ProfileRank rank_;
   simdjson::ondemand::parser parser_;
-  std::vector<Activity> activities_;                // by name
+  ByName<Activity> activities_{rank_.names, activity_of};
   std::vector<std::int64_t> kernel_devices_;        // by kernel
   std::vector<std::int64_t> annotation_processes_;  // by annotation; for one on a GPU, its number
   std::set<std::int32_t> backward_threads_;

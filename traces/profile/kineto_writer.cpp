@@ -2,7 +2,6 @@
 // a thread for each stream, and process 1 the CPU.
 #include "traces/profile/kineto_writer.h"
 
-#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -94,12 +94,20 @@ class NsightFile {
     return named;
   }
 
-  bool has_table(const std::string& table) const { return tables_.contains(table); }
+  bool has_table(std::string_view table) const { return tables_.contains(table); }
 
-  // Calls use(row) for each row of a table.
+  // Calls use(row) for each row of a table; for none if the file does not have the table.
   template <class Use>
   Status select(std::string_view columns, std::string_view table, std::string_view in_order,
                 const Use& use) const {
+    if (!has_table(table)) return Done{};
+    return select_always(columns, table, in_order, use);
+  }
+
+ private:
+  template <class Use>
+  Status select_always(std::string_view columns, std::string_view table, std::string_view in_order,
+                       const Use& use) const {
     const std::string what = fmt::format("SELECT {} FROM {} {}", columns, table, in_order);
     sqlite3_stmt* statement = nullptr;
     if (sqlite3_prepare_v2(database_, what.c_str(), -1, &statement, nullptr) != SQLITE_OK)
@@ -114,11 +122,10 @@ class NsightFile {
     return Done{};
   }
 
- private:
   Status read_table_names() {
     // Leaves out views and virtual tables, which have no pages: computing them may never end.
-    return select("name", "sqlite_master", "WHERE type = 'table' AND rootpage > 0",
-                  [&](const Selected& row) { tables_.emplace(row.text(0)); });
+    return select_always("name", "sqlite_master", "WHERE type = 'table' AND rootpage > 0",
+                         [&](const Selected& row) { tables_.emplace(row.text(0)); });
   }
   Error error(std::string_view why) const {
     return Error::at(path_, fmt::format("found SQLite that cannot be read ({}), expected what nsys "
@@ -181,36 +188,26 @@ void add_kernel(const Selected& row, std::string_view name, Activity activity,
 
 Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
                     RanksByPlace* ranks) {
-  if (file.has_table("CUPTI_ACTIVITY_KIND_KERNEL")) {
-    RETURN_IF_ERROR(file.select(fmt::format("{}, demangledName", kStreamColumns),
-                                "CUPTI_ACTIVITY_KIND_KERNEL", "ORDER BY start",
-                                [&](const Selected& row) {
-                                  const auto at = strings.find(row.number(6));
-                                  std::string_view name = "unnamed kernel";
-                                  if (at != strings.end()) name = at->second;
-                                  add_kernel(row, name, activity_of(name), ranks);
-                                }));
-  }
-  if (file.has_table(kGraphs)) {
-    RETURN_IF_ERROR(file.select(
-        kStreamColumns, kGraphs, "ORDER BY start",
-        [&](const Selected& row) { add_kernel(row, kGraphName, Activity::Compute, ranks); }));
-  }
+  RETURN_IF_ERROR(file.select(fmt::format("{}, demangledName", kStreamColumns),
+                              "CUPTI_ACTIVITY_KIND_KERNEL", "ORDER BY start",
+                              [&](const Selected& row) {
+                                const auto at = strings.find(row.number(6));
+                                std::string_view name = "unnamed kernel";
+                                if (at != strings.end()) name = at->second;
+                                add_kernel(row, name, activity_of(name), ranks);
+                              }));
+  RETURN_IF_ERROR(file.select(kStreamColumns, kGraphs, "ORDER BY start", [&](const Selected& row) {
+    add_kernel(row, kGraphName, Activity::Compute, ranks);
+  }));
   // Copies on devices without kernels belong to no rank.
-  if (file.has_table("CUPTI_ACTIVITY_KIND_MEMCPY")) {
-    RETURN_IF_ERROR(
-        file.select(fmt::format("{}, copyKind", kStreamColumns), "CUPTI_ACTIVITY_KIND_MEMCPY",
-                    "ORDER BY start", [&](const Selected& row) {
-                      if (ranks->contains(place_of(row)))
-                        add_kernel(row, copy_name(row.number(6)), Activity::Memory, ranks);
-                    }));
-  }
-  if (!file.has_table("CUPTI_ACTIVITY_KIND_MEMSET")) return Done{};
+  const auto add_memory = [&](const Selected& row, std::string_view name) {
+    if (ranks->contains(place_of(row))) add_kernel(row, name, Activity::Memory, ranks);
+  };
+  RETURN_IF_ERROR(file.select(
+      fmt::format("{}, copyKind", kStreamColumns), "CUPTI_ACTIVITY_KIND_MEMCPY", "ORDER BY start",
+      [&](const Selected& row) { add_memory(row, copy_name(row.number(6))); }));
   return file.select(kStreamColumns, "CUPTI_ACTIVITY_KIND_MEMSET", "ORDER BY start",
-                     [&](const Selected& row) {
-                       if (ranks->contains(place_of(row)))
-                         add_kernel(row, "Memset", Activity::Memory, ranks);
-                     });
+                     [&](const Selected& row) { add_memory(row, "Memset"); });
 }
 
 // Reads the CPU's rows. Each row goes to all ranks of its process.
@@ -224,16 +221,14 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
   const auto thread_of = [](std::int64_t global_tid) {
     return static_cast<std::int32_t>(global_tid & 0xFFFFFF);
   };
-  if (file.has_table("CUPTI_ACTIVITY_KIND_RUNTIME"))
-    RETURN_IF_ERROR(file.select(
-        "start, correlationId, globalTid", "CUPTI_ACTIVITY_KIND_RUNTIME", "ORDER BY start",
-        [&](const Selected& row) {
-          const Launch launch{row.number(1), row.time(0), thread_of(row.number(2))};
-          for_ranks_of(row.number(2), [&](ProfileRank& rank) { rank.launches.push_back(launch); });
-        }));
-  // Types 59 and 60 are ranges: pushed and popped, and started and ended.
-  if (!file.has_table("NVTX_EVENTS")) return Done{};
   RETURN_IF_ERROR(file.select(
+      "start, correlationId, globalTid", "CUPTI_ACTIVITY_KIND_RUNTIME", "ORDER BY start",
+      [&](const Selected& row) {
+        const Launch launch{row.number(1), row.time(0), thread_of(row.number(2))};
+        for_ranks_of(row.number(2), [&](ProfileRank& rank) { rank.launches.push_back(launch); });
+      }));
+  // Types 59 and 60 are ranges: pushed and popped, and started and ended.
+  return file.select(
       "start, end, globalTid, text, textId", "NVTX_EVENTS",
       "WHERE eventType IN (59, 60) AND end IS NOT NULL ORDER BY start", [&](const Selected& row) {
         std::string text(row.text(3));
@@ -251,8 +246,7 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
               std::find(threads.begin(), threads.end(), thread) == threads.end())
             threads.push_back(thread);
         });
-      }));
-  return Done{};
+      });
 }
 
 // Adds a note on launches of whole graphs, whose kernels are not known.
@@ -275,10 +269,9 @@ Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
   NsightFile file(path);
   RETURN_IF_ERROR(file.open());
   std::map<std::int64_t, std::string> strings;
-  if (file.has_table("StringIds"))
-    RETURN_IF_ERROR(file.select("id, value", "StringIds", "", [&](const Selected& row) {
-      strings.emplace(row.number(0), row.text(1));
-    }));
+  RETURN_IF_ERROR(file.select("id, value", "StringIds", "", [&](const Selected& row) {
+    strings.emplace(row.number(0), row.text(1));
+  }));
   RanksByPlace by_place;
   RETURN_IF_ERROR(read_kernels(file, strings, &by_place));
   if (by_place.empty())
@@ -286,13 +279,11 @@ Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
   note_graphs(path, &by_place);
   RETURN_IF_ERROR(read_cpu(file, strings, &by_place));
   Nanoseconds begin_ns = 0;
-  if (file.has_table("TARGET_INFO_SESSION_START_TIME"))
-    RETURN_IF_ERROR(file.select("utcEpochNs", "TARGET_INFO_SESSION_START_TIME", "",
-                                [&](const Selected& row) { begin_ns = row.time(0); }));
+  RETURN_IF_ERROR(file.select("utcEpochNs", "TARGET_INFO_SESSION_START_TIME", "",
+                              [&](const Selected& row) { begin_ns = row.time(0); }));
   std::string device;
-  if (file.has_table("TARGET_INFO_GPU"))
-    RETURN_IF_ERROR(file.select("name", "TARGET_INFO_GPU", "ORDER BY id LIMIT 1",
-                                [&](const Selected& row) { device = row.text(0); }));
+  RETURN_IF_ERROR(file.select("name", "TARGET_INFO_GPU", "ORDER BY id LIMIT 1",
+                              [&](const Selected& row) { device = row.text(0); }));
   std::vector<ProfileRank> ranks;
   for (auto& [place, rank] : by_place) {
     rank.path = path;

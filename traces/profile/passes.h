@@ -1,7 +1,6 @@
 // Picks some passes out of a profile: for instance a forward and a backward that run together.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // traces/profile/finish_rank.h.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -142,11 +141,9 @@ std::vector<ProfileKernel*> launched(ProfileRank* rank) {
 void find_phases(ProfileRank* rank) {
   std::map<std::int32_t, NamedPasses> on_streams;
   NamedPasses on_cpu;
-  std::vector<std::optional<ProfileAction>> actions;  // by Annotation::name
+  ByName<std::optional<ProfileAction>> actions(rank->names, action_of);
   for (const Annotation& annotation : rank->annotations) {
-    while (actions.size() <= annotation.name)
-      actions.push_back(action_of(rank->names.text(static_cast<std::uint32_t>(actions.size()))));
-    const auto& action = actions[annotation.name];
+    const auto& action = actions.of(annotation.name);
     if (!action) continue;
     const NamedPass pass{annotation.start_ns, annotation.end_ns, *action};
     (annotation.on_gpu ? on_streams[annotation.place] : on_cpu).push_back(pass);

@@ -3,21 +3,9 @@
 namespace tandem {
 
 std::string_view phase_name(PassPhase phase) {
-  switch (phase) {
-    case PassPhase::Unknown:
-      return "unknown";
-    case PassPhase::Forward:
-      return "forward";
-    case PassPhase::Backward:
-      return "backward";
-    case PassPhase::BackwardInput:
-      return "backward-input";
-    case PassPhase::BackwardWeight:
-      return "backward-weight";
-    case PassPhase::Step:
-      return "optimizer";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"unknown",        "forward",         "backward",
+                                         "backward-input", "backward-weight", "optimizer"};
+  return kNames[static_cast<std::size_t>(phase)];
 }
 
 std::uint32_t KernelNames::id(std::string_view text) {

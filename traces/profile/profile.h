@@ -47,6 +47,25 @@ class KernelNames {
   std::unordered_map<std::string_view, std::uint32_t> ids_;
 };
 
+// What `compute` says of each name. Each is looked at once, when it is first asked for.
+template <class Value>
+class ByName {
+ public:
+  ByName(const KernelNames& names, Value (*compute)(std::string_view))
+      : names_(names), compute_(compute) {}
+
+  const Value& of(std::uint32_t name) {
+    while (values_.size() <= name)
+      values_.push_back(compute_(names_.text(static_cast<std::uint32_t>(values_.size()))));
+    return values_[name];
+  }
+
+ private:
+  const KernelNames& names_;
+  Value (*compute_)(std::string_view);
+  std::vector<Value> values_;
+};
+
 // The arguments of a collective that torch.profiler records with its kernel; names by their ids.
 struct CollectiveArgs {
   std::uint32_t collective = 0;   // "allreduce", "_allgather_base", "send"

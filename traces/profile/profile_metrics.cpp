@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -32,27 +33,10 @@ struct ViewedKernel {
   Nanoseconds start_ns = 0, end_ns = 0;
 };
 
-// Tells kernels' activities as Holistic Trace Analysis (HTA) does. Looks at each name once.
-class ActivitiesOfHta {
- public:
-  explicit ActivitiesOfHta(const ProfileRank& rank) : rank_(rank) {}
-
-  std::optional<Activity> of(const ProfileKernel& kernel) {
-    while (known_.size() <= kernel.name)
-      known_.push_back(
-          hta_activity_of(rank_.names.text(static_cast<std::uint32_t>(known_.size()))));
-    return known_[kernel.name];
-  }
-
- private:
-  const ProfileRank& rank_;
-  std::vector<std::optional<Activity>> known_;
-};
-
 std::vector<ViewedKernel> viewed_kernels(const ProfileRank& rank,
                                          const std::vector<bool>& is_counted,
                                          const ProfileView& view) {
-  ActivitiesOfHta activities(rank);
+  ByName<std::optional<Activity>> activities(rank.names, hta_activity_of);
   std::vector<ViewedKernel> all;
   all.reserve(rank.kernels.size());
   for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
@@ -63,7 +47,7 @@ std::vector<ViewedKernel> viewed_kernels(const ProfileRank& rank,
       viewed.start_ns = std::max(viewed.start_ns, kernel.transfer_start_ns);
     if (view.as_hta) {
       // A kernel to which HTA gives no activity still keeps the GPU from being idle.
-      viewed.activity = activities.of(kernel).value_or(Activity::Memory);
+      viewed.activity = activities.of(kernel.name).value_or(Activity::Memory);
       // HTA rounds the file's own microseconds, before clocks were aligned.
       const Nanoseconds shift = rank.clock_shift_ns;
       viewed.start_ns = floor_us(kernel.start_ns - shift + kMicrosecond - 1) + shift;

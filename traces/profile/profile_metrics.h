@@ -3,7 +3,6 @@
 // runs. Communication is overlapped while a kernel of compute runs beside it.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <utility>

@@ -13,6 +13,7 @@
 #include "base/quantile.h"
 #include "traces/profile/op_keys.h"
 #include "traces/profile/profile_metrics.h"
+#include "traces/trace.h"
 
 namespace tandem {
 namespace {
@@ -173,10 +174,7 @@ PlayingRank played_by(const Program& program, int body, const Profile& profile,
   }
   int first = 0;
   while (program.ranks[first].body != body) ++first;
-  std::set<int> stages;
-  for (const Op& op : program.bodies[body].ops) {
-    if (is_compute(op.kind) && op.stage >= 0) stages.insert(op.stage);
-  }
+  const std::set<int> stages = computed_stages(program.bodies[body]);
   for (const RankTimes& candidate : times) {
     for (const auto& [key, values] : candidate.passes) {
       if (key.stage < 0 || stages.contains(key.stage)) return {first, &candidate};

@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "schedule/program/program.h"
 #include "traces/profile/kernel_names.h"
@@ -24,21 +23,11 @@ constexpr int kOtherCompute = kOpKinds, kCopies = kGroupKinds, kOtherComm = kGro
 
 // Returns the op kind, as a number, in whose colour the page draws a phase.
 int kind_of(PassPhase phase) {
-  switch (phase) {
-    case PassPhase::Forward:
-      return static_cast<int>(OpKind::Forward);
-    case PassPhase::Backward:
-      return static_cast<int>(OpKind::Backward);
-    case PassPhase::BackwardInput:
-      return static_cast<int>(OpKind::BackwardInput);
-    case PassPhase::BackwardWeight:
-      return static_cast<int>(OpKind::BackwardWeight);
-    case PassPhase::Step:
-      return static_cast<int>(OpKind::Optimizer);
-    case PassPhase::Unknown:
-      break;
-  }
-  return kOtherCompute;
+  if (phase == PassPhase::Unknown) return kOtherCompute;
+  constexpr OpKind kKinds[] = {OpKind::Forward, OpKind::Backward, OpKind::BackwardInput,
+                               OpKind::BackwardWeight,
+                               OpKind::Optimizer};  // by phase after Unknown
+  return static_cast<int>(kKinds[static_cast<std::size_t>(phase) - 1]);
 }
 
 // A stream's kernels of one activity. They share a lane: a lane has one colour scheme, and its
