@@ -21,7 +21,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "launch/connection.h"
 #include "launch/secret.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/units.h"
 #include "launch/interfaces.h"
 #include "launch/message.h"
 

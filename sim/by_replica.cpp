@@ -15,7 +15,6 @@
 #include "schedule/program/replicas.h"
 #include "sim/drawn_durations.h"
 #include "sim/replica_plan.h"
-#include "sim/trace_of.h"
 
 namespace tandem {
 namespace {

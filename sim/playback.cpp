@@ -76,7 +76,7 @@ Nanoseconds Playback::operation_ends(std::int32_t comm_class, const Op& op, Nano
   transfer.duration_ns = op.duration_ns;
   transfer.pattern = patterns_.number_of(comm_class, op);
   count_ops(replayer_.members(comm_class).size());
-  if (in_order_of_time_) take_sms(comm_class);
+  if (in_order_of_time_) note_sms(comm_class, Sms::Taken);
   if (shares_links(transfer)) {
     transfer.phase = Phase::Latency;
     schedule(start + patterns_[transfer.pattern].latency_ns, ~comm_class, ++transfer.generation);

@@ -127,8 +127,8 @@ class Playback final : public FlowListener {
 
   // Compute beside communication that takes SMs is in playback_compute.cpp.
   void begin_slowed(std::int32_t folded_rank, const Op& op, Nanoseconds duration_ns);
-  void take_sms(std::int32_t comm_class);
-  void give_sms_back(std::int32_t comm_class);
+  enum class Sms : std::uint8_t { Taken, GivenBack };
+  void note_sms(std::int32_t comm_class, Sms sms);
   Taken taken_from(std::int32_t comm_class, const Op& op) const;
   void mark_changed(std::int32_t folded_rank);
   void reschedule_changed();

@@ -14,20 +14,14 @@ void Playback::begin_slowed(std::int32_t folded_rank, const Op& op, Nanoseconds 
   mark_changed(folded_rank);
 }
 
-void Playback::take_sms(std::int32_t comm_class) {
+// Notes on all members that the communication takes its SMs, or gives them back.
+void Playback::note_sms(std::int32_t comm_class, Sms sms) {
   for (const auto& [folded_rank, lane] : replayer_.members(comm_class)) {
     const Op& op = *replayer_.op_at(folded_rank, lane);
     if (op.sms == 0) continue;
-    computes_[folded_rank].taken += taken_from(comm_class, op);
-    mark_changed(folded_rank);
-  }
-}
-
-void Playback::give_sms_back(std::int32_t comm_class) {
-  for (const auto& [folded_rank, lane] : replayer_.members(comm_class)) {
-    const Op& op = *replayer_.op_at(folded_rank, lane);
-    if (op.sms == 0) continue;
-    computes_[folded_rank].taken -= taken_from(comm_class, op);
+    Taken& taken = computes_[folded_rank].taken;
+    if (sms == Sms::Taken) taken += taken_from(comm_class, op);
+    if (sms == Sms::GivenBack) taken -= taken_from(comm_class, op);
     mark_changed(folded_rank);
   }
 }

@@ -114,7 +114,7 @@ void Playback::end_operation(std::int32_t comm_class) {
   Transfer& transfer = transfers_[comm_class];
   if (transfer.phase != Phase::Idle) free_links(transfer);
   transfer.phase = Phase::Idle;
-  if (in_order_of_time_) give_sms_back(comm_class);
+  if (in_order_of_time_) note_sms(comm_class, Sms::GivenBack);
   replayer_.end_operation(comm_class, now_);
 }
 

@@ -44,6 +44,10 @@ std::vector<EventPlace> places_of(const Program& program, const Trace& trace,
 // Returns, by body, the number of its first op, counted through all bodies.
 std::vector<std::int64_t> first_ops(const Program& program);
 
+// Events and rows that pictures show: those that have started, and have a length.
+inline bool is_shown(const EventTimes& event) {
+  return event.start_ns >= 0 && event.end_ns > event.start_ns;
+}
 inline bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
 
 // Returns each rank's lanes with rows that are shown: the compute lane, then the others by their

@@ -15,10 +15,6 @@
 namespace tandem {
 namespace {
 
-bool is_shown(Nanoseconds start_ns, Nanoseconds end_ns) {
-  return start_ns >= 0 && end_ns > start_ns;
-}
-
 int group_kind_of(const TraceRow& row) {
   return is_compute(row.kind) ? TimelineEvent::kNoScope
                               : static_cast<int>(group_kind_of_lane(row.lane));
@@ -43,7 +39,7 @@ std::vector<TimelineRank> empty_ranks(const TraceTable& table) {
 std::string timeline_json(const Program& program, const Trace& trace) {
   Timeline timeline;
   for (const EventTimes& event : trace.events) {
-    if (is_shown(event.start_ns, event.end_ns)) timeline.count(event.end_ns);
+    if (is_shown(event)) timeline.count(event.end_ns);
   }
   if (timeline.has_too_many()) return timeline_json(std::move(timeline));
   for (const RankTrace& rank : trace.ranks) {
@@ -53,8 +49,8 @@ std::string timeline_json(const Program& program, const Trace& trace) {
         timeline.ranks.emplace_back(TimelineRank{index(rank.rank), rank.multiplicity, {}});
     for (const Lane& lane : body.lanes) made.lanes.push_back({lane.name, {}});
     for (std::size_t i = 0; i < events.size(); ++i) {
+      if (!is_shown(events[i])) continue;
       const auto& [arrive_ns, start_ns, end_ns] = events[i];
-      if (!is_shown(start_ns, end_ns)) continue;
       const Op& op = body.ops[i];
       const bool computes = is_compute(op.kind);
       made.lanes[op.lane].events.push_back(

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/units.h"
 #include "schedule/program/program.h"
 #include "schedule/program/replay.h"
 

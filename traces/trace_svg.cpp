@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/xml.h"
+#include "traces/event_order.h"
 #include "traces/trace_files.h"
 
 namespace tandem {
@@ -64,10 +65,6 @@ constexpr std::string_view kIdle = "#f0f0f0";
 int colour_of(const Body& body, const Op& op) {
   if (is_compute(op.kind)) return static_cast<int>(drawn_as(op.kind));
   return kComputeColours + static_cast<int>(body.slots[op.slot].group_kind);
-}
-
-bool is_shown(const EventTimes& event) {
-  return event.start_ns >= 0 && event.end_ns > event.start_ns;
 }
 
 // A lane of a rank that has events; `ops` in order of start.

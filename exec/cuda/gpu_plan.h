@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/units.h"
 #include "exec/execute.h"
 #include "schedule/program/program.h"
 

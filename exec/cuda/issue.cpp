@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "exec/cuda/device.h"
 #include "exec/payload/payload_layout.h"
-#include "schedule/program/validate.h"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>

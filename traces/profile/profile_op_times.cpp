@@ -222,18 +222,6 @@ PassSamples samples_of_passes(const Profile& profile) {
   return samples;
 }
 
-// Adds each rank's time in a phase and step, divided by the number of passes.
-Status add_shares(const Profile& profile, int passes, PassSamples* samples) {
-  const ProfileWindow window = window_of(profile);
-  ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits, splits_of(profile, window));
-  for (const ProfileSplit& split : splits) {
-    for (const PhaseTotal& total : split.phases)
-      samples->ns[total.phase].push_back(static_cast<double>(total.time_ns) / passes /
-                                         window.steps);
-  }
-  return Done{};
-}
-
 }  // namespace
 
 std::vector<std::string> MeasuredOps::warnings(const std::string& path) const {
@@ -270,7 +258,15 @@ Result<MeasuredOps> reprice_by_profile(Program* program, const Profile& profile)
 Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
   PassSamples samples = samples_of_passes(profile);
   const bool tells_passes = !samples.ns[PassPhase::Forward].empty();
-  if (!tells_passes && passes > 0) RETURN_IF_ERROR(add_shares(profile, passes, &samples));
+  if (!tells_passes && passes > 0) {
+    const ProfileWindow window = window_of(profile);
+    ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits, splits_of(profile, window));
+    for (const ProfileSplit& split : splits) {
+      for (const PhaseTotal& total : split.phases)
+        samples.ns[total.phase].push_back(static_cast<double>(total.time_ns) / passes /
+                                          window.steps);
+    }
+  }
   const auto seconds_of = [&](PassPhase phase) {
     const std::vector<double>& ns = samples.ns[phase];
     return ns.empty() ? std::nullopt : std::optional(1e-9 * lower_median(ns));

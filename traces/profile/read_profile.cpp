@@ -14,7 +14,6 @@
 #include <optional>
 #include <thread>
 
-#include "base/file.h"
 #include "base/hostlist.h"
 #include "base/parallel/parallel.h"
 #include "traces/profile/align.h"
