@@ -14,22 +14,16 @@
 
 namespace tandem {
 
-struct DestroyStream {
+struct DestroyHandle {
   void operator()(CUstream_st* stream) const { cudaStreamDestroy(stream); }
-};
-using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
-
-struct DestroyEvent {
   void operator()(CUevent_st* event) const { cudaEventDestroy(event); }
-};
-using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
-
-struct DestroyGraph {
   void operator()(CUgraph_st* graph) const { cudaGraphDestroy(graph); }
   void operator()(CUgraphExec_st* graph) const { cudaGraphExecDestroy(graph); }
 };
-using CapturedGraph = std::unique_ptr<CUgraph_st, DestroyGraph>;
-using ExecutableGraph = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
+using Stream = std::unique_ptr<CUstream_st, DestroyHandle>;
+using Event = std::unique_ptr<CUevent_st, DestroyHandle>;
+using CapturedGraph = std::unique_ptr<CUgraph_st, DestroyHandle>;
+using ExecutableGraph = std::unique_ptr<CUgraphExec_st, DestroyHandle>;
 
 struct FreeDevice {
   void operator()(void* memory) const { cudaFree(memory); }

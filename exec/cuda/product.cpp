@@ -142,14 +142,9 @@ Result<Product> Product::open(cublasLtHandle_t handle, const ProductShape& shape
 
 // Chooses the algorithm that cuBLASLt expects to be fastest within kWorkspaceBytes.
 Status Product::choose(cublasLtHandle_t handle) {
-  struct Destroy {
-    void operator()(cublasLtMatmulPreferenceOpaque_t* own) const {
-      cublasLtMatmulPreferenceDestroy(own);
-    }
-  };
   cublasLtMatmulPreference_t made = nullptr;
   RETURN_IF_CUBLAS_FAILS(cublasLtMatmulPreferenceCreate, &made);
-  const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy> preference(made);
+  const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, DestroyCublas> preference(made);
   const std::size_t workspace = kWorkspaceBytes;
   RETURN_IF_CUBLAS_FAILS(cublasLtMatmulPreferenceSetAttribute, made,
                          CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);

@@ -26,10 +26,15 @@ struct ProductShape {
   double c_bytes() const;
 };
 
-struct DestroyLt {
-  void operator()(cublasLtContext* handle) const { cublasLtDestroy(handle); }
+struct DestroyCublas {
+  void operator()(cublasLtContext* own) const { cublasLtDestroy(own); }
+  void operator()(cublasLtMatmulDescOpaque_t* own) const { cublasLtMatmulDescDestroy(own); }
+  void operator()(cublasLtMatrixLayoutOpaque_t* own) const { cublasLtMatrixLayoutDestroy(own); }
+  void operator()(cublasLtMatmulPreferenceOpaque_t* own) const {
+    cublasLtMatmulPreferenceDestroy(own);
+  }
 };
-using CublasLt = std::unique_ptr<cublasLtContext, DestroyLt>;
+using CublasLt = std::unique_ptr<cublasLtContext, DestroyCublas>;
 Result<CublasLt> open_cublas();
 
 constexpr std::int64_t kWorkspaceBytes = 32 << 20;  // the most that an algorithm may ask for
@@ -55,20 +60,14 @@ class Product {
   Status check(const ProductMemory& memory, std::uint64_t seed, cudaStream_t stream) const;
 
  private:
-  struct DestroyDescription {
-    void operator()(cublasLtMatmulDescOpaque_t* own) const { cublasLtMatmulDescDestroy(own); }
-  };
-  struct DestroyLayout {
-    void operator()(cublasLtMatrixLayoutOpaque_t* own) const { cublasLtMatrixLayoutDestroy(own); }
-  };
-  using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, DestroyLayout>;
+  using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, DestroyCublas>;
 
   static Result<Layout> layout(Number number, std::int64_t rows, std::int64_t columns,
                                std::int64_t batch);
   Status choose(cublasLtHandle_t handle);
 
   ProductShape shape_;
-  std::unique_ptr<cublasLtMatmulDescOpaque_t, DestroyDescription> description_;
+  std::unique_ptr<cublasLtMatmulDescOpaque_t, DestroyCublas> description_;
   Layout a_, b_, c_;
   cublasLtMatmulAlgo_t algorithm_{};
 };

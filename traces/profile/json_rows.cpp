@@ -159,13 +159,6 @@ Result<char> JsonRows::peek() {
   }
 }
 
-Status JsonRows::expect(char c, std::string_view where) {
-  ASSIGN_OR_RETURN(const char found, peek());
-  if (found != c) return error(shown(found), fmt::format("'{}' {}", c, where));
-  ++begin_;
-  return Done{};
-}
-
 Result<std::string_view> JsonRows::peek_value() {
   ASSIGN_OR_RETURN(const char first, peek());
   if (first == 0) return error("the end of the file", "the rest of its JSON");
@@ -178,26 +171,50 @@ Result<std::string_view> JsonRows::peek_value() {
   return std::string_view(buffer_.data() + begin_, end.length());
 }
 
-Status JsonRows::read_rows(const Row& row) {
-  RETURN_IF_ERROR(expect('[', "before the rows"));
+Result<bool> JsonRows::read_elements(char close, std::string_view what,
+                                     const std::function<Status()>& each) {
+  ++begin_;
   ASSIGN_OR_RETURN(char separator, peek());
-  if (separator == ']') {
-    ++begin_;
-    return Done{};
+  const bool any = separator != close;
+  while (separator != close) {
+    RETURN_IF_ERROR(each());
+    ASSIGN_OR_RETURN(separator, peek());
+    if (separator != ',' && separator != close)
+      return error(shown(separator), fmt::format("',' or '{}' after {}", close, what));
+    if (separator == ',') ++begin_;
   }
-  for (;;) {
+  ++begin_;
+  return any;
+}
+
+Status JsonRows::read_rows(const Row& row) {
+  ASSIGN_OR_RETURN(const char first, peek());
+  if (first != '[') return error(shown(first), "'[' before the rows");
+  RETURN_IF_ERROR(read_elements(']', "a row", [&]() -> Status {
     ASSIGN_OR_RETURN(const std::string_view text, peek_value());
     if (text.front() != '{') return error(shown(text.front()), "'{', a row of a profile");
     if (const Status read = row(text); !read.ok())
       return read.error().place.source.empty() ? error(read.error().message, "a row of a profile")
                                                : read.error();
     begin_ += text.size();
-    ASSIGN_OR_RETURN(separator, peek());
-    if (separator != ',' && separator != ']')
-      return error(shown(separator), "',' or ']' after a row");
-    ++begin_;
-    if (separator == ']') return Done{};
-  }
+    return Done{};
+  }));
+  return Done{};
+}
+
+Status JsonRows::read_member(std::string_view rows, const Member& member, const Row& row) {
+  ASSIGN_OR_RETURN(const std::string_view quoted, peek_value());
+  if (!quoted.starts_with('"')) return error(shown(quoted.front()), "a member's name");
+  const std::string key(quoted.substr(1, quoted.size() - 2));
+  begin_ += quoted.size();
+  ASSIGN_OR_RETURN(const char colon, peek());
+  if (colon != ':') return error(shown(colon), "':' after a member's name");
+  ++begin_;
+  if (key == rows) return read_rows(row);
+  ASSIGN_OR_RETURN(const std::string_view text, peek_value());
+  RETURN_IF_ERROR(member(key, text));
+  begin_ += text.size();
+  return Done{};
 }
 
 // Skips the mark that some editors put before UTF-8.
@@ -218,31 +235,9 @@ Status JsonRows::read(std::string_view rows, const Member& member, const Row& ro
   if (first != '{')
     return error(first == 0 ? "an empty file" : shown(first),
                  "'{', the JSON of a torch.profiler trace");
-  ++begin_;
-  ASSIGN_OR_RETURN(char separator, peek());
-  if (separator == '}') {
-    ++begin_;
-    return Done{};
-  }
-  for (;;) {
-    ASSIGN_OR_RETURN(const std::string_view quoted, peek_value());
-    if (!quoted.starts_with('"')) return error(shown(quoted.front()), "a member's name");
-    const std::string key(quoted.substr(1, quoted.size() - 2));
-    begin_ += quoted.size();
-    RETURN_IF_ERROR(expect(':', "after a member's name"));
-    if (key == rows) {
-      RETURN_IF_ERROR(read_rows(row));
-    } else {
-      ASSIGN_OR_RETURN(const std::string_view text, peek_value());
-      RETURN_IF_ERROR(member(key, text));
-      begin_ += text.size();
-    }
-    ASSIGN_OR_RETURN(separator, peek());
-    if (separator != ',' && separator != '}')
-      return error(shown(separator), "',' or '}' after a member");
-    ++begin_;
-    if (separator == '}') break;
-  }
+  ASSIGN_OR_RETURN(const bool any,
+                   read_elements('}', "a member", [&] { return read_member(rows, member, row); }));
+  if (!any) return Done{};
   ASSIGN_OR_RETURN(const char rest, peek());
   if (rest != 0) return error(shown(rest), "nothing behind the JSON");
   return Done{};

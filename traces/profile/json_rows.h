@@ -43,8 +43,12 @@ class JsonRows {
   // These skip blanks, then return what follows without taking it. A character of 0: file's end.
   Result<char> peek();
   Result<std::string_view> peek_value();
-  Status expect(char c, std::string_view where);
+  // Calls each(), which takes an element, for all elements up to the bracket `close`. Returns
+  // whether there are any.
+  Result<bool> read_elements(char close, std::string_view what,
+                             const std::function<Status()>& each);
   Status read_rows(const Row& row);
+  Status read_member(std::string_view rows, const Member& member, const Row& row);
   Error error(std::string_view found, std::string_view expected) const;
 
   std::string path_;

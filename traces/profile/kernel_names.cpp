@@ -22,19 +22,19 @@ bool holds(std::string_view text, std::string_view part) {
 }
 
 // Parts of the names, in lower case, of kernels that communicate.
-constexpr std::array kCommunicates = {"nccl",
-                                      "rccl",
-                                      "hccl",
-                                      "::ep::",
-                                      "deep_ep",
-                                      "hybrid_ep",
-                                      "nvshmem",
-                                      "userbuffers",
-                                      "multimem_",
-                                      "_shot_all_reduce",
-                                      "cross_device_reduce",
-                                      "pushsend",
-                                      "pushrecv"};
+constexpr std::string_view kCommunicates[] = {"nccl",
+                                              "rccl",
+                                              "hccl",
+                                              "::ep::",
+                                              "deep_ep",
+                                              "hybrid_ep",
+                                              "nvshmem",
+                                              "userbuffers",
+                                              "multimem_",
+                                              "_shot_all_reduce",
+                                              "cross_device_reduce",
+                                              "pushsend",
+                                              "pushrecv"};
 
 struct NamePart {
   std::string_view part, meaning;

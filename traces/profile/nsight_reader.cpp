@@ -146,18 +146,10 @@ std::int32_t process_of(std::int64_t global_id) {
 
 // Returns the name of a copy by CUPTI's number of its kind.
 std::string_view copy_name(std::int64_t kind) {
-  switch (kind) {
-    case 1:
-      return "Memcpy HtoD";
-    case 2:
-      return "Memcpy DtoH";
-    case 8:
-      return "Memcpy DtoD";
-    case 10:
-      return "Memcpy PtoP";
-    default:
-      return "Memcpy";
-  }
+  if (kind == 1) return "Memcpy HtoD";
+  if (kind == 2) return "Memcpy DtoH";
+  if (kind == 8) return "Memcpy DtoD";
+  return kind == 10 ? "Memcpy PtoP" : "Memcpy";
 }
 
 // The columns of a stream's row that place_of() and add_kernel() read by their positions.

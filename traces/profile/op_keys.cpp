@@ -9,18 +9,11 @@
 namespace tandem {
 
 PassPhase phase_of(OpKind kind) {
-  switch (drawn_as(kind)) {
-    case OpKind::Forward:
-      return PassPhase::Forward;
-    case OpKind::Backward:
-      return PassPhase::Backward;
-    case OpKind::BackwardInput:
-      return PassPhase::BackwardInput;
-    case OpKind::BackwardWeight:
-      return PassPhase::BackwardWeight;
-    default:
-      return PassPhase::Step;
-  }
+  constexpr PassPhase kPhases[] = {PassPhase::Forward, PassPhase::Backward,
+                                   PassPhase::BackwardInput,
+                                   PassPhase::BackwardWeight};  // by OpKind
+  const auto drawn = static_cast<std::size_t>(drawn_as(kind));
+  return drawn < std::size(kPhases) ? kPhases[drawn] : PassPhase::Step;
 }
 
 int step_of(const ProfileRank& rank, const ProfileKernel& kernel) {
