@@ -244,8 +244,7 @@ void OpenBlasUnit::work() {
     started_.wait(kNothing);
     std::int64_t op = started_;
     if (op == kStop) return;
-    const bool stopped_meanwhile = !started_.compare_exchange_strong(op, kNothing);
-    if (stopped_meanwhile) return;
+    if (!started_.compare_exchange_strong(op, kNothing)) return;  // stopped meanwhile
     const std::int32_t kernel = body_.ops[op].kernel;
     const Nanoseconds before_ns = thread_ns();
     if (kernel >= 0) run(jobs_[kernel]);

@@ -177,6 +177,14 @@ dim3 blocks_of(const DevicePieces& pieces) {
               static_cast<unsigned>(y));
 }
 
+// Calls use(T{}), where T is the type of a message's numbers.
+template <class Use>
+cudaError_t with_type(Number number, const Use& use) {
+  if (number == Number::Fp16) return use(__half{});
+  if (number == Number::Bf16) return use(__nv_bfloat16{});
+  return use(float{});
+}
+
 }  // namespace
 
 cudaError_t hold_gate(cudaStream_t stream, GateWords* gate) {
@@ -223,18 +231,11 @@ cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64
 
 cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
                         void* buffer) {
-  const dim3 blocks = blocks_of(pieces);
-  switch (pieces.number) {
-    case Number::Fp16:
-      return launch(stream, blocks, kThreads, fill_kernel<__half>, pieces, key,
-                    static_cast<__half*>(buffer));
-    case Number::Bf16:
-      return launch(stream, blocks, kThreads, fill_kernel<__nv_bfloat16>, pieces, key,
-                    static_cast<__nv_bfloat16*>(buffer));
-    default:
-      return launch(stream, blocks, kThreads, fill_kernel<float>, pieces, key,
-                    static_cast<float*>(buffer));
-  }
+  return with_type(pieces.number, [&](auto zero) {
+    using T = decltype(zero);
+    return launch(stream, blocks_of(pieces), kThreads, fill_kernel<T>, pieces, key,
+                  static_cast<T*>(buffer));
+  });
 }
 
 cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, void* buffer) {
@@ -248,18 +249,11 @@ cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, void*
 
 cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
                          const void* buffer, unsigned long long* wrong) {
-  const dim3 blocks = blocks_of(pieces);
-  switch (pieces.number) {
-    case Number::Fp16:
-      return launch(stream, blocks, kThreads, check_kernel<__half>, pieces, key,
-                    static_cast<const __half*>(buffer), wrong);
-    case Number::Bf16:
-      return launch(stream, blocks, kThreads, check_kernel<__nv_bfloat16>, pieces, key,
-                    static_cast<const __nv_bfloat16*>(buffer), wrong);
-    default:
-      return launch(stream, blocks, kThreads, check_kernel<float>, pieces, key,
-                    static_cast<const float*>(buffer), wrong);
-  }
+  return with_type(pieces.number, [&](auto zero) {
+    using T = decltype(zero);
+    return launch(stream, blocks_of(pieces), kThreads, check_kernel<T>, pieces, key,
+                  static_cast<const T*>(buffer), wrong);
+  });
 }
 
 cudaError_t load_kernels(cudaStream_t stream, GateWords* gate) {

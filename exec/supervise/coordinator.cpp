@@ -27,10 +27,10 @@ constexpr auto kAliveEvery = std::chrono::seconds(1);
 constexpr auto kTimeToAnswer = std::chrono::milliseconds(700);
 
 template <class T>
-std::optional<T> read(const ControlMessage& message) {
-  if (message.body.size() != sizeof(T)) return std::nullopt;
+std::optional<T> read(std::span<const std::byte> bytes) {
+  if (bytes.size() != sizeof(T)) return std::nullopt;
   T value;
-  std::memcpy(&value, message.body.data(), sizeof(T));
+  std::memcpy(&value, bytes.data(), sizeof(T));
   return value;
 }
 
@@ -266,25 +266,23 @@ class Coordinator {
 
   // Admits the watchdog of a rank, unless the rank already has one.
   void admit_watchdog(ProvenCaller* caller) {
-    HelloMessage hello;
-    if (caller->who.size() != sizeof hello) return;
-    std::memcpy(&hello, caller->who.data(), sizeof hello);
-    if (hello.rank < 0 || hello.rank >= static_cast<int>(members_.size())) return;
-    Member& member = members_[hello.rank];
+    const std::optional<HelloMessage> hello = read<HelloMessage>(caller->who);
+    if (!hello || hello->rank < 0 || hello->rank >= static_cast<int>(members_.size())) return;
+    Member& member = members_[hello->rank];
     if (member.connection)
-      return admission_.refuse(caller, fmt::format("another rank {}", hello.rank));
-    const int body = program_.ranks[hello.rank].body;
+      return admission_.refuse(caller, fmt::format("another rank {}", hello->rank));
+    const int body = program_.ranks[hello->rank].body;
     admission_.admit(caller, std::max(sizeof(ReportMessage),
                                       RunState::size_of(program_, body, options_.iterations)));
     member.connection = std::move(caller->connection);
-    member.program = hello.program;
+    member.program = hello->program;
   }
 
   void handle(std::size_t rank, const ControlMessage& message) {
     Member& member = members_[rank];
     const int body = program_.ranks[rank].body;
     if (static_cast<MessageKind>(message.kind) == MessageKind::Report) {
-      auto status = read<ReportMessage>(message);
+      auto status = read<ReportMessage>(message.body);
       if (!status) return;
       status->exit_reason[sizeof status->exit_reason - 1] = 0;
       if (status->steps != member.status.steps || status->phase != member.status.phase)

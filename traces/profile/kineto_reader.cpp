@@ -173,6 +173,14 @@ void read_args(Value value, KinetoRow* row) {
   }
 }
 
+// Returns the object's integer of that name; nothing if it has none from `least` to 100 million.
+std::optional<int> count_in(const Json& object, const char* key, int least) {
+  const auto at = object.find(key);
+  if (at == object.end() || !at->is_number_integer()) return std::nullopt;
+  if (*at < least || *at >= 100'000'000) return std::nullopt;
+  return at->get<int>();
+}
+
 // Gathers the file's rows and members into one rank, and at the end splits that by GPU.
 class KinetoRows {
  public:
@@ -351,9 +359,7 @@ class KinetoRows {
   // Reads the member that only files written by Tandem have.
   void add_tandem_member(const Json& json) {
     if (!json.is_object()) return;
-    const auto alike = json.find("ranks_alike");
-    if (alike != json.end() && alike->is_number_integer() && *alike >= 1 && *alike < 100'000'000)
-      rank_.multiplicity = *alike;
+    rank_.multiplicity = count_in(json, "ranks_alike", 1).value_or(rank_.multiplicity);
     const auto waits = json.find("tells_waits");
     rank_.tells_waits = waits != json.end() && *waits == true;
     rank_.profiler = "Tandem";
@@ -361,17 +367,11 @@ class KinetoRows {
 
   Status add_distribution(const Json& json) {
     if (!json.is_object()) return Done{};
-    const auto number = [&](const char* key, int least) {
-      const auto at = json.find(key);
-      return at != json.end() && at->is_number_integer() && *at >= least && *at < 100'000'000
-                 ? std::optional<int>(at->get<int>())
-                 : std::nullopt;
-    };
-    if (const auto rank = number("rank", 0)) {
+    if (const auto rank = count_in(json, "rank", 0)) {
       rank_.rank = *rank;
       rank_.rank_is_given = true;
     }
-    rank_.world = number("world_size", 1).value_or(0);
+    rank_.world = count_in(json, "world_size", 1).value_or(0);
     const auto groups = json.find("pg_config");
     if (groups == json.end() || !groups->is_array()) return Done{};
     for (const Json& group : *groups) {

@@ -101,13 +101,6 @@ class NsightFile {
   Status select(std::string_view columns, std::string_view table, std::string_view in_order,
                 const Use& use) const {
     if (!has_table(table)) return Done{};
-    return select_always(columns, table, in_order, use);
-  }
-
- private:
-  template <class Use>
-  Status select_always(std::string_view columns, std::string_view table, std::string_view in_order,
-                       const Use& use) const {
     const std::string what = fmt::format("SELECT {} FROM {} {}", columns, table, in_order);
     sqlite3_stmt* statement = nullptr;
     if (sqlite3_prepare_v2(database_, what.c_str(), -1, &statement, nullptr) != SQLITE_OK)
@@ -122,10 +115,11 @@ class NsightFile {
     return Done{};
   }
 
+ private:
   Status read_table_names() {
     // Leaves out views and virtual tables, which have no pages: computing them may never end.
-    return select_always("name", "sqlite_master", "WHERE type = 'table' AND rootpage > 0",
-                         [&](const Selected& row) { tables_.emplace(row.text(0)); });
+    return select("name", "sqlite_master", "WHERE type = 'table' AND rootpage > 0",
+                  [&](const Selected& row) { tables_.emplace(row.text(0)); });
   }
   Error error(std::string_view why) const {
     return Error::at(path_, fmt::format("found SQLite that cannot be read ({}), expected what nsys "
@@ -135,7 +129,7 @@ class NsightFile {
 
   std::string path_;
   sqlite3* database_ = nullptr;
-  std::set<std::string, std::less<>> tables_;
+  std::set<std::string, std::less<>> tables_ = {"sqlite_master"};  // which every file has
 };
 
 // Returns the process of a globalTid or globalPid, which have it in bits 24 to 47. A globalTid has

@@ -34,22 +34,16 @@ struct CommWords {
 };
 
 CommWords words_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::AllReduce:
-      return {"allreduce", "ncclDevKernel_AllReduce_Sum_RING_SIMPLE"};
-    case OpKind::ReduceScatter:
-      return {"_reduce_scatter_base", "ncclDevKernel_ReduceScatter_Sum_RING_SIMPLE", false, true};
-    case OpKind::AllGather:
-      return {"_allgather_base", "ncclDevKernel_AllGather_RING_LL", true, false};
-    case OpKind::AllToAll:
-      return {"all_to_allv", "ncclDevKernel_SendRecv"};
-    case OpKind::Send:
-      return {"send", "ncclDevKernel_SendRecv"};
-    case OpKind::Recv:
-      return {"recv", "ncclDevKernel_SendRecv"};
-    default:  // a ring's step is a send and a receive, issued as one
-      return {"coalesced", "ncclDevKernel_SendRecv"};
-  }
+  constexpr CommWords kWords[] = {
+      // by OpKind, from Send on
+      {"send", "ncclDevKernel_SendRecv"},
+      {"recv", "ncclDevKernel_SendRecv"},
+      {"allreduce", "ncclDevKernel_AllReduce_Sum_RING_SIMPLE"},
+      {"_reduce_scatter_base", "ncclDevKernel_ReduceScatter_Sum_RING_SIMPLE", false, true},
+      {"_allgather_base", "ncclDevKernel_AllGather_RING_LL", true, false},
+      {"all_to_allv", "ncclDevKernel_SendRecv"},
+      {"coalesced", "ncclDevKernel_SendRecv"}};  // a ring's step: a send and a receive as one
+  return kWords[static_cast<std::size_t>(kind) - static_cast<std::size_t>(OpKind::Send)];
 }
 
 // Returns for instance "PP:1F3" ("Optimizer.step#" for the optimizer); nothing for an event without
