@@ -370,6 +370,33 @@ TEST_CASE("all-gathered tokens come back by reduce-scatter, and are kept") {
   CHECK(activation_bytes_per_layer(mixture(), plan) - copies == static_cast<double>(all));
 }
 
+TEST_CASE("an all-gather of tokens moves all of them, however they are routed") {
+  Model model = mixture();
+  Plan plan = expert_plan(4, 4, 2);
+  plan.dispatcher = Dispatcher::AllGather;
+  const auto moved = [&] {
+    const ExpertGroup group = expert_group(model, plan);
+    return std::vector<Bytes>{group.sent_bytes, group.returned_bytes, group.tensor_bytes};
+  };
+  const auto buffers = [&] {
+    return peak_memory(model, plan, {.ranks = {{{Stage{0}, 1}}}}).communication;
+  };
+  // 1024 tokens of each rank: of 4 ranks, and then of the 2 that share an expert.
+  const Bytes all = Bytes{4} * 1024 * 4096 * 2;
+  const std::vector<Bytes> even = {all, all, 2 * all};
+  const double even_buffers = buffers();
+  CHECK(moved() == even);
+  model.expert_imbalance = 2;
+  CHECK(moved() == even);
+  CHECK(buffers() == even_buffers);
+  CHECK(experts_block(model, plan, {}).forward_parts.in.gemms[0].m == 2 * 2048);
+  model.expert_imbalance = 1;
+  model.capacity_factor = 0.5;
+  model.pad_to_capacity = true;
+  CHECK(moved() == even);
+  CHECK(buffers() == even_buffers);
+}
+
 TEST_CASE("an exchange hides shared experts that run beside it, and none that run ahead") {
   Model model = mixture();
   model.shared_expert_ffn = 1024;

@@ -132,7 +132,7 @@ double expert_bytes(const Model& model, const Plan& plan, const RecomputeModules
                       (dropped.moe_act ? 0 : weighted_bytes(model, plan))) *
                          model.expert_ffn();
   const double gathered = plan.dispatcher == Dispatcher::AllGather && plan.ep > 1
-                              ? e * routed * plan.ep * sequence_ranks(plan) * model.expert_hidden()
+                              ? e * routed * plan.ep * plan.expert_tensor() * model.expert_hidden()
                               : 0;
   return copies * peak_expert_load(model, plan) * row + gathered +
          kLogitBytes * routed * model.experts;

@@ -71,7 +71,7 @@ double expert_buffers(const Model& model, const Plan& plan) {
   for (const auto& [kind, count] : kinds_of(model)) {
     const ExpertGroup group = expert_group(*kind, plan);
     most = std::max(most, static_cast<double>(group.sent_bytes + group.returned_bytes) *
-                              peak_expert_load(*kind, plan) / expert_load(*kind, plan));
+                              group.peak_load / group.load);
   }
   return most;
 }

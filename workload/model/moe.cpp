@@ -123,19 +123,26 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
 
 ExpertGroup expert_group(const Model& model, const Plan& plan) {
   if (!model.is_moe()) return {};
+  // Megatron-LM gathers all tokens over the ranks of an expert, too, before it takes those of its
+  // own experts (MoEAllGatherTokenDispatcher in megatron/core/transformer/moe/token_dispatcher.py
+  // at d98e8a64), so no routing changes the bytes.
+  const bool takes_all = plan.dispatcher == Dispatcher::AllGather;
+  const double load = takes_all ? 1 : expert_load(model, plan);
   const auto bytes_of_copies = [&](double copies) {
-    return std::llround(static_cast<double>(routed_tokens(model, plan)) * copies *
-                        expert_load(model, plan) * model.expert_hidden()) *
+    return std::llround(static_cast<double>(routed_tokens(model, plan)) * copies * load *
+                        model.expert_hidden()) *
            static_cast<Bytes>(stored_bytes(plan));
   };
-  const Bytes arriving = bytes_of_copies(model.top_k);
   const Bytes returned = bytes_of_copies(copies_of_token(model, plan));
+  const Bytes arriving = takes_all ? returned : bytes_of_copies(model.top_k);
   const double sent_share = plan.fp8_dispatch ? kFp8CopyBytes / stored_bytes(plan) : 1;
   return {.size = plan.ep,
           .sms = static_cast<std::int16_t>(exchange_sms(plan)),
           .dispatcher = plan.dispatcher,
           .delays_wgrad = plan.delay_wgrad,
           .overlaps_shared = plan.shared_expert_overlap,
+          .load = load,
+          .peak_load = takes_all ? 1 : peak_expert_load(model, plan),
           .sent_bytes = std::llround(sent_share * static_cast<double>(returned)),
           .returned_bytes = returned,
           .tensor_bytes = plan.expert_tensor() > 1 ? arriving * plan.expert_tensor() : 0};
