@@ -239,7 +239,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const std::vector<Nanoseconds> optimizer = optimizer_ns(plan, held, ranks);
   const CommKind reduce = plan.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const double gradient_bytes = bytes_of(plan.gradient_dtype);
-  const double parameter_bytes = gathered_parameter_bytes(plan);
+  const double parameter_bytes = gathered_parameter_bytes(plan);  // embedding and head: no less
   const auto reduce_ns = [&](int rank, double parameters) {
     return data_ns(candidate.layout, plan, rank, reduce, parameters * gradient_bytes);
   };

@@ -87,6 +87,7 @@ std::optional<Recipe> recipe_of(const Plan& plan) {
 
 // Megatron-LM gathers mxfp8 in 16 bits, in the gradients' buffer, and quantizes behind it; NVFP4
 // packed, without scales (core/distributed/param_and_grad_buffer.py:1163 and 1183 at d98e8a64).
+// Parameters that a recipe does not quantize have buffers of their own, in 16 bits (:921).
 double gathered_parameter_bytes(const Plan& plan) {
   if (!plan.fp8_param_gather || !is_quantized(plan.precision)) return stored_bytes(plan);
   if (plan.precision == "nvfp4") return 0.5;

@@ -47,7 +47,7 @@ constexpr Bytes kAmaxBytes = 4;
 // Returns nullopt if linear layers multiply in 16 or 32 bits.
 std::optional<Recipe> recipe_of(const Plan& plan);
 
-// Returns the bytes of a parameter on the wire where ZeRO gathers it.
+// Returns the bytes of a linear layer's parameter on the wire where ZeRO gathers it.
 double gathered_parameter_bytes(const Plan& plan);
 
 }  // namespace tandem

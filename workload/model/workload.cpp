@@ -84,7 +84,9 @@ class Assembler {
       append_layer(pass, own, model_.layer(at.begin + i), i < recomputed, copies, first_unit + i);
     };
     for (int i = 0; i < at.count; ++i) {
-      stage.units.push_back(unit_of(share_of_equal_layers(model_.layer(at.begin + i), plan_, 1)));
+      const Model& layer = model_.layer(at.begin + i);
+      stage.units.push_back(
+          unit_of(share_of_equal_layers(layer, plan_, 1), router_parameters(layer)));
       append(&forward, &LayerPasses::forward, i);
     }
     add_stage_end(at.stage, &forward, &backward, &stage.units);
@@ -108,10 +110,10 @@ class Assembler {
     const bool first = number == 0;
     const double positions = first ? position_parameters(model_) : 0;
     if (vocabulary_ && number < plan_.pp) {
-      units->push_back(unit_of({.dense = vocabulary_share(model_, plan_) + positions}));
+      units->push_back(wide_unit(vocabulary_share(model_, plan_) + positions));
       if (first) compute(forward, vocabulary_->positions, 0);
     } else if (first) {
-      units->push_back(unit_of({.dense = embedding_share(model_, plan_) + positions}));
+      units->push_back(wide_unit(embedding_share(model_, plan_) + positions));
       compute(forward, embedding_block(model_, plan_, profile()).forward, 0);
       reduce(forward, tensor_);
     }
@@ -136,8 +138,9 @@ class Assembler {
     } else if (last) {
       HeldParameters held;
       if (!plan_.mtp_before_loss) held = mtp_share(model_, plan_);
-      held.dense += head_share(model_, plan_);
-      units->push_back(unit_of(held));
+      const double head = head_share(model_, plan_);
+      held.dense += head;
+      units->push_back(unit_of(held, head));
       add_head(forward, backward, unit);
       for (int i = 0; i < model_.mtp_layers; ++i) {
         if (plan_.mtp_before_loss) {
@@ -148,8 +151,9 @@ class Assembler {
       }
     } else if (is_before_loss) {
       HeldParameters held = mtp_share(model_, plan_);
-      held.dense += mtp_embedding_share(model_, plan_);
-      units->push_back(unit_of(held));
+      const double embedding = mtp_embedding_share(model_, plan_);
+      held.dense += embedding;
+      units->push_back(unit_of(held, embedding));
       for (int i = 0; i < model_.mtp_layers; ++i) add_mtp(forward, backward, unit);
     }
   }
@@ -288,13 +292,20 @@ class Assembler {
 
   const FrameworkProfile& profile() const { return kernels_.cost().profile; }
 
-  ParameterUnit unit_of(const HeldParameters& held) const {
+  // Returns the bytes of a unit's parameters. `wide` of the dense ones stay in 16 bits whatever the
+  // recipe: embedding, head, router.
+  ParameterUnit unit_of(const HeldParameters& held, double wide) const {
     const int gradient = bytes_of(plan_.gradient_dtype);
     const double parameter = gathered_parameter_bytes(plan_);
+    const double widening = wide * (stored_bytes(plan_) - parameter);
     return {.gradient_bytes = std::llround(held.dense * gradient),
-            .parameter_bytes = std::llround(held.dense * parameter),
+            .parameter_bytes = std::llround(held.dense * parameter + widening),
             .expert_gradient_bytes = std::llround(held.expert * gradient),
             .expert_parameter_bytes = std::llround(held.expert * parameter)};
+  }
+
+  ParameterUnit wide_unit(double parameters) const {
+    return unit_of({.dense = parameters}, parameters);
   }
 
   // Adds the padding of a stage's buffers to its units, in proportion.
