@@ -92,6 +92,14 @@ constexpr ConditionalKey kConditionalKeys[] = {
        return s.job.model.is_moe() || modules == OffloadModules{} || modules.attn_norm ||
               modules.qkv_linear || modules.core_attn || modules.attn_proj;
      }},
+    // With heads the norm is one kernel with the product after it, and qkv_linear's.
+    {"train.activation_offload_modules", "model.mixer = latent for attn_norm, or other modules",
+     [](const Scenario& s) {
+       const OffloadModules& modules = s.job.plan.offload_modules;
+       return !modules.attn_norm || has_mixer<Mixer::Latent>(s) || modules.qkv_linear ||
+              modules.core_attn || modules.attn_proj ||
+              (s.job.model.is_moe() && modules != OffloadModules{.attn_norm = true});
+     }},
     {"overlap.align_param_gather", "overlap.param_gather",
      [](const Scenario& s) { return s.job.data.param_gather; }},
     {"overlap.batch_p2p", "parallel.pp >= 2",

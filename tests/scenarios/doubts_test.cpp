@@ -88,6 +88,10 @@ TEST_CASE("a key that does nothing without another key is said to") {
            {"train.fp8_param_gather=true", "train.precision = fp8 or nvfp4"},
            {"train.reshard_after_forward=false", "train.zero = 3"},
            {"train.activation_offload_modules=moe_act", "model.experts or a module of attention"},
+           {"train.activation_offload_modules=attn_norm",
+            "model.mixer = latent for attn_norm, or other modules"},
+           {"train.activation_offload_modules=attn_norm, mlp_norm",
+            "model.mixer = latent for attn_norm, or other modules"},
            {"overlap.align_param_gather=false", "overlap.param_gather"},
            {"overlap.bucket_MB=5", "overlap.grad_reduce or overlap.param_gather"},
            {"cluster.host_memory_GBps=50", "train.optimizer_offload"},
@@ -107,6 +111,8 @@ TEST_CASE("a key that does nothing without another key is said to") {
       "v_head_dim = 64\n[cluster]\npreset = \"selene\"\ngpus = 1\n[parallel]\nglobal_batch = 8\n",
       kSmallModel);
   CHECK(doubts_of(latent, {}).empty());
+  CHECK(doubts_of(latent, {"train.activation_offload_modules=attn_norm"}).empty());
+  CHECK(doubts_of(kSmall, {"train.activation_offload_modules=attn_norm, core_attn"}).empty());
   CHECK(
       doubts_of(latent, {"model.kv_heads=4"}) ==
       std::vector<std::string>{"--set: model.kv_heads has no effect without model.mixer = heads"});
