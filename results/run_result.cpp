@@ -121,7 +121,7 @@ FieldTable<Training> make_fields() {
       field("mfu", &Training::mfu, "share",
             "`model_tflops_per_gpu` over the GPU's dense peak at the run's precision"),
       field("hfu", &Training::hfu, "share",
-            "`hardware_tflops_per_gpu` over the same; at least `mfu`"),
+            "`hardware_tflops_per_gpu` over the same; at least `mfu` unless experts drop tokens"),
       field_value<Training>(
           "flops_convention",
           [](const Training& o) { return o.causal_flops ? "causal attention" : "whole attention"; },
@@ -304,7 +304,9 @@ FieldTable<RunResult> make_fields() {
           "what a GPU puts on the wire in an iteration, mean; collectives as rings: of n "
           "GPUs each sends 2(n-1)/n of an all-reduce's bytes, (n-1)/n of the others', "
           "and all of a transfer's; where experts get unequal loads, each GPU counts what the "
-          "busiest rank exchanges"),
+          "busiest rank exchanges; of `tensor`: without the second gather of a saved input, which "
+          "is taken as hidden behind the input gradient's product, unless `overlap.tensor` has it "
+          "in bulk"),
       field_group(&Run::routing, fields_of<RoutingCost>()).in_column(kNoColumn),
       field_group(&Run::saving, fields_of<Saving>()).in_column(kNoColumn),
       field("published_tflops_per_gpu", &Run::published_tflops_per_gpu, "TFLOP/s",

@@ -338,8 +338,8 @@ std::vector<int> Space::zero_stages(const Scenario& base, const Layout& layout,
   const bool shares = concerns(base, {layout, playing, {}}, "train.zero");
   std::vector<int> stages = {0};
   if (shares) stages = {0, 1, 2, 3};
-  // In a pipeline ZeRO 2 and 3 hold as much as ZeRO 1 and communicate as often: unless named, they
-  // are not tried.
+  // In a pipeline ZeRO 2 and 3 hold no less than ZeRO 1 and communicate as often: unless named,
+  // they are not tried.
   if (shares && layout.pp > 1 && !names("train.zero")) stages = {0, 1};
   // Megatron-LM keeps remainders of bf16 parameters in its distributed optimizer, which is ZeRO 1.
   if (base.job.plan.param_remainders) {

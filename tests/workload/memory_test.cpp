@@ -110,6 +110,13 @@ TEST_CASE("in a pipeline parameters and gradients are whole while it runs, the o
   };
   for (const int zero : {1, 2, 3})
     CHECK(bytes("bf16", zero) == Approx(6 + 12 / 4.0).epsilon(1e-14));
+  // ZeRO 2 and 3 lay the largest unit's gradients out anew to scatter them.
+  const auto buffers = [&](int zero) {
+    plan.zero = zero;
+    return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})).communication;
+  };
+  const double unit = share_of_equal_layers(gpt_22b(), plan, 1).total();
+  for (const int zero : {2, 3}) CHECK(buffers(zero) - buffers(1) == Approx(4 * unit));
   CHECK(bytes("fp32", 2) == Approx(8 + 8 / 4.0).epsilon(1e-14));
   CHECK(bytes("fp32", 3) == Approx(8 + 12 / 4.0).epsilon(1e-14));
 }
