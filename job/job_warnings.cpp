@@ -1,13 +1,17 @@
 #include "job/job_warnings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "job/doubts.h"
 #include "job/failed_links.h"
 #include "job/site.h"
+#include "schedule/lowering/price.h"
 #include "schedule/program/reprice.h"
 
 namespace tandem {
@@ -77,6 +81,43 @@ void add_experts_between_nodes(const Scenario& scenario, const CompiledJob& job,
       ep, job.plan.expert_tensor(), node));
 }
 
+// Returns, of a communicator's operation, for example "data all_gather of 4 ranks on 2 nodes";
+// nothing if the cluster's calibration has a row for it.
+std::string without_row(const Communicator& group, CommKind kind, const Site& site) {
+  std::set<NodeId> nodes;
+  for (const Rank member : group.members)
+    nodes.insert(site.cluster.node_of(site.placement[index(member)]));
+  const int ranks = static_cast<int>(group.members.size()), on = static_cast<int>(nodes.size());
+  if (ranks < 2 || find_row(site.cluster.spec().calibration, kind, ranks, on) != nullptr) return "";
+  return fmt::format("{} {} of {} ranks on {} node{}", group_kind_name(group.group_kind),
+                     comm_kind_name(kind), ranks, on, on > 1 ? "s" : "");
+}
+
+// Warns of communication that the calibration has no row for.
+void add_uncalibrated(const Scenario& scenario, const CompiledJob& job,
+                      std::vector<std::string>* lines) {
+  if (job.site.cluster.spec().calibration.empty()) return;
+  const Program& program = job.program;
+  std::vector<std::vector<std::vector<CommUse>>> uses;  // by body and slot
+  for (const Body& body : program.bodies) uses.push_back(comm_uses(body));
+  std::set<std::pair<std::int32_t, CommKind>> known;
+  std::set<std::string> missing;
+  for (const RankRow& rank : program.ranks) {
+    for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot) {
+      const std::int32_t communicator = rank.communicators[slot];
+      for (const CommUse& use : uses[rank.body][slot]) {
+        if (!known.emplace(communicator, use.kind).second) continue;
+        missing.insert(without_row(program.communicators[communicator], use.kind, job.site));
+      }
+    }
+  }
+  missing.erase("");
+  if (missing.empty()) return;
+  lines->push_back(fmt::format(
+      "{}: cluster.calibration has no row for {}: the cluster's links say what these take",
+      scenario.place_of({"cluster.calibration"}), fmt::join(missing, ", ")));
+}
+
 Status add_failed_links(const Scenario& scenario, const CompiledJob& job,
                         std::vector<std::string>* lines) {
   if (!scenario.variability.slow_link.fails_for_good()) return Done{};
@@ -111,6 +152,7 @@ Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const Co
   add_tensor_between_nodes(scenario, job, &lines);
   add_tensor_beyond_line(scenario, job, &lines);
   add_experts_between_nodes(scenario, job, &lines);
+  add_uncalibrated(scenario, job, &lines);
   RETURN_IF_ERROR(add_failed_links(scenario, job, &lines));
   for (const std::string& doubt : doubts(scenario)) lines.push_back(doubt);
   add_table(scenario, job.program, &lines);

@@ -122,6 +122,24 @@ TEST_CASE("a scenario's calibration says what its transfers take") {
   }
 }
 
+TEST_CASE("communication that a calibration has no row for is said in one line") {
+  const Folder folder;
+  folder.with("F.toml", kRow + "busbw_GBps = 0.04\n");
+  const auto warnings = [&](const Names& keys) {
+    const auto scenarios = try_load(folder, kOnCluster + "calibration = \"F.toml\"\n", keys);
+    REQUIRE(scenarios.ok());
+    const auto result = simulate(scenarios->front(), Engine::Ideal);
+    REQUIRE(result.ok());
+    return result->warnings;
+  };
+  CHECK(warnings({}).empty());
+  const Names between = warnings({"parallel.pp=4"});
+  REQUIRE(between.size() == 1);
+  CHECK(between.front().ends_with(
+      ": cluster.calibration has no row for pipeline p2p of 2 ranks on 2 nodes: the cluster's "
+      "links say what these take"));
+}
+
 TEST_CASE("what a scenario says of its calibration is checked") {
   const Folder folder;
   folder.with("F.toml", kRow + "busbw_GBps = -1\n");
