@@ -159,8 +159,8 @@ inline constexpr KeyRow kJobRows[] = {
      "gathered again for its backward; false: they stay until then; default true. With pp > 1 it "
      "is always false: they stay from a stage's first microbatch to its last"},
     {"train.fp8_param_gather",
-     "true or false, with train.precision = fp8 or nvfp4: parameters are gathered in fp8, half the "
-     "bytes; default false"},
+     "true or false, with train.precision = fp8 or nvfp4: layers' parameters are gathered in fp8, "
+     "half the bytes; default false"},
     {"train.sequence_parallel",
      "true or false: reduce-scatter and all-gather instead of tensor all-reduces; default false"},
     {"overlap.p2p", "true or false: pipeline transfers beside compute; default true but for {}"},
