@@ -160,6 +160,41 @@ TEST_CASE("a change that fits for sure goes before a milder one that may not, if
   CHECK(smaller);
 }
 
+TEST_CASE("of a kind the fastest change is named, though a milder and slower one fits, too") {
+  // Llama 3 8B on 64 H100. ZeRO 2 and 3 both fit. ZeRO 3 gathers parameters beside the layers'
+  // passes, ZeRO 2 behind the optimizer, where nothing hides them: 3 is the faster one.
+  const std::string llama = R"([model]
+layers = 32
+hidden = 4096
+heads = 32
+kv_heads = 8
+ffn_hidden = 14336
+gated_mlp = true
+tied_embeddings = false
+seq = 8192
+vocab = 128256
+[parallel]
+dp = 64
+micro_batch = 1
+global_batch = 64
+[train]
+flash_attention = true
+framework = "megatron"
+[cluster]
+preset = "dgx-h100"
+gpus = 64
+)";
+  const RunResult two = simulated(load(llama, {"train.zero=2"}).front());
+  const RunResult three = simulated(load(llama, {"train.zero=3"}).front());
+  REQUIRE(two.training->verdict == Verdict::Yes);
+  REQUIRE(three.training->verdict == Verdict::Yes);
+  REQUIRE(three.iteration_s < two.iteration_s);
+  const RunResult run = with_fixes(load(llama).front());
+  CHECK(check_fixes(load(llama).front(), run) > 0);
+  CHECK(run.memory_fixes->front().changes == Names{"zero 3"});
+  CHECK(*run.memory_fixes->front().ideal_iteration_s == Approx(three.iteration_s));
+}
+
 TEST_CASE("a plan that fits gets no changes") {
   CHECK(!with_fixes(load(kSmall).front()).memory_fixes);
 }
