@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <cstdio>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "base/split.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/text_width.h"
+#include "job/order_job.h"
 #include "job/price_job.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"
@@ -108,24 +110,30 @@ double mean_optimizer_s(const Program& program) {
   return sum / static_cast<double>(program.ranks.size());
 }
 
-// Says how much of an iteration is not passes of stages: data parallelism, the optimizer.
-Status explain_iteration(const Scenario& scenario, double stages_s,
+// Returns "+0.3 s"; what is less than a millionth of the iteration comes from rounding.
+std::string more_or_less(double seconds, double iteration_s) {
+  return fmt::format("{:+.4g} s", std::abs(seconds) < 1e-6 * iteration_s ? 0 : seconds);
+}
+
+// Says how much of an iteration is not passes of stages: data parallelism, the optimizer, transfers
+// in line with compute.
+Status explain_iteration(const Scenario& scenario, const OrderedJob& job, double stages_s,
                          const ScheduleOptions& options) {
-  if (scenario.costs.uniform) return Done{};
   ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, Engine::Ideal));
   const RunResult result = result_of(scenario, played.job, played.trace);
   const double data_s = result.exposed_s[static_cast<std::size_t>(GroupKind::Data)];
   const double optimizer_s = mean_optimizer_s(played.job.program);
   const double beside_s = result.iteration_s - stages_s;
-  fmt::print(standard_output(), "{}",
-             wrapped(fmt::format(
-                         "The whole iteration takes {:.4g} s on the ideal engine, {:+.4g} s beside "
-                         "its stages' passes: communication of gradients and parameters that "
-                         "nothing hides {:.4g} s of the mean rank, its optimizer {:.4g} s; the "
-                         "rest, {:+.4g} s, is what stages by themselves do not tell.\n",
-                         result.iteration_s, beside_s, data_s, optimizer_s,
-                         beside_s - data_s - optimizer_s),
-                     text_width(options.wide)));
+  const bool in_line = job.plan.pp > 1 && !lower_options(scenario.job, job.order, {}).overlap_p2p;
+  const std::string text = fmt::format(
+      "The whole iteration takes {:.4g} s on the ideal engine, {} beside its stages' passes: "
+      "communication of gradients and parameters that nothing hides {:.4g} s of the mean rank, its "
+      "optimizer {:.4g} s; the rest, {}, is what stages by themselves do not tell.{}\n",
+      result.iteration_s, more_or_less(beside_s, result.iteration_s), data_s, optimizer_s,
+      more_or_less(beside_s - data_s - optimizer_s, result.iteration_s),
+      in_line ? " Compute waits for transfers there (overlap.p2p = false); above they go beside it."
+              : "");
+  fmt::print(standard_output(), "{}", wrapped(text, text_width(options.wide)));
   return Done{};
 }
 
@@ -141,7 +149,7 @@ Status explain_seconds(const Scenario& scenario, const OrderedJob& job,
   double forwards = 0;
   for (const OrderCosts& stage : stages) forwards += stage.forward;
   print_explained(job.order, stages, forwards / static_cast<double>(stages.size()), options);
-  return explain_iteration(scenario, replay_stages(job.order, stages).makespan, options);
+  return explain_iteration(scenario, job, replay_stages(job.order, stages).makespan, options);
 }
 
 // Loads the scenario's first run.
