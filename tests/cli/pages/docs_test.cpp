@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -70,6 +71,40 @@ std::string words(const std::string& line) {
   std::string joined;
   for (std::string word; in >> word;) joined += word + ' ';
   return joined;
+}
+
+// A family of runs that a fit has not seen, by a table of docs/accuracy.md.
+struct LeftOut {
+  std::string family;
+  double rows = 0;
+  double percent = 0;  // the mean error of their predictions
+};
+
+// The table that `tandem-fit published` makes under this name.
+std::vector<LeftOut> left_out(const std::string& name) {
+  const std::regex row("\\| (\\S+) \\| (\\d+) \\| \\S+ \\| (\\S+) \\|.*");
+  std::vector<LeftOut> families;
+  bool inside = false;
+  for (const std::string& line : lines_of(source_file("docs/accuracy.md"))) {
+    if (line.starts_with("<!-- ")) inside = line.ends_with("published: " + name + " -->");
+    std::smatch cells;
+    if (inside && std::regex_match(line, cells, row))
+      families.push_back({cells[1], std::stod(cells[2]), std::stod(cells[3])});
+  }
+  return families;
+}
+
+double rows_in(const std::vector<LeftOut>& families) {
+  double rows = 0;
+  for (const LeftOut& family : families) rows += family.rows;
+  return rows;
+}
+
+// The mean over all rows.
+double mean_of_rows(const std::vector<LeftOut>& families) {
+  double sum = 0;
+  for (const LeftOut& family : families) sum += family.rows * family.percent;
+  return sum / rows_in(families);
 }
 
 }  // namespace
@@ -199,6 +234,66 @@ TEST_CASE("the documented scenario is one") {
   for (const std::string& line : lines_of(sandbox.read("output")))
     runs += line.rfind("parallel.micro_batch=", 0) == 0 && line.find(':') == std::string::npos;
   CHECK(runs == 6);
+}
+
+TEST_CASE("docs/memory.md counts the published rows that would not fit") {
+  // The columns of published.csv are id, family, ..., verdict (the twelfth), ...; no id or family
+  // holds a comma.
+  const std::vector<std::string> lines = lines_of(source_file("validation/results/published.csv"));
+  int unfit = 0, on_v100s = 0;
+  for (const std::string& line : lines) {
+    std::vector<std::string> cells;
+    std::istringstream in(line);
+    for (std::string cell; std::getline(in, cell, ',');) cells.push_back(cell);
+    if (cells.size() < 12 || cells[11] != "no") continue;
+    ++unfit;
+    on_v100s += cells[1] == "jz-v100";
+  }
+  CHECK_THAT(
+      words(source_file("docs/memory.md")),
+      Catch::Contains(fmt::format("come out `no` in {} of {} rows", unfit, lines.size() - 1)) &&
+          Catch::Contains(fmt::format("{} on Jean Zay's V100s", on_v100s)));
+}
+
+TEST_CASE("how far off a fit is on runs it has not seen is said as the tables have it") {
+  // The README has the figures of docs/accuracy.md, which are means of its tables. Their cells are
+  // rounded to a tenth, so a mean of them may be off by half of that, and another half as it is
+  // rounded.
+  const std::string readme = words(source_file("README.md")),
+                    page = words(source_file("docs/accuracy.md"));
+  const auto said = [](const std::string& text, const std::string& pattern) {
+    std::smatch found;
+    INFO(pattern);
+    REQUIRE(std::regex_search(text, found, std::regex(pattern)));
+    return std::stod(found[1]);
+  };
+  // Families on A100s and V100s are not among the newer ones.
+  std::vector<LeftOut> newer = left_out("halves");
+  std::erase_if(newer, [](const LeftOut& family) {
+    static const std::regex older("(sc21-|korthikanti|vtrain-|jz-|zero-bubble|mpt-a100-).*");
+    return std::regex_match(family.family, older);
+  });
+  const double newer_off = said(page, "newer that can be left out are (\\S+) % off");
+  CHECK(said(page, "The (\\d+) rows on H100s and newer") == rows_in(newer));
+  CHECK(newer_off == Approx(mean_of_rows(newer)).margin(0.101));
+  CHECK(said(readme, "expect an error of (\\S+) % on average, as runs on H100s and newer") ==
+        newer_off);
+  const std::vector<LeftOut> families = left_out("leave a family out");
+  REQUIRE(!families.empty());
+  double sum = 0;
+  for (const LeftOut& family : families) sum += family.percent;
+  const double families_off = said(page, "families are (\\S+) % off in the mean");
+  CHECK(said(page, "The (\\d+) families are") == static_cast<double>(families.size()));
+  CHECK(families_off == Approx(sum / static_cast<double>(families.size())).margin(0.101));
+  const std::string whole = "whole families of runs left out of the fit came out ";
+  CHECK(said(readme, whole + "(\\S+) % off") == families_off);
+  const auto [least, most] =
+      std::minmax_element(families.begin(), families.end(),
+                          [](const LeftOut& a, const LeftOut& b) { return a.percent < b.percent; });
+  CHECK(said(readme, whole + "\\S+ % off on average, from (\\d+) to") ==
+        std::round(least->percent));
+  CHECK(said(readme, whole + "\\S+ % off on average, from \\d+ to (\\d+) %") ==
+        std::round(most->percent));
 }
 
 TEST_CASE("every link between the pages leads to a file and a heading that are there") {
