@@ -149,6 +149,24 @@ TEST_CASE("memory peaks with the last forward of gpipe, and with 1F1B's first fu
   CHECK(early.training->peak.at_s < 0.3 * early.iteration_s);
 }
 
+TEST_CASE("shipped models of Llama 3 and DeepSeek-V3 have a head of their own, GPTs do not") {
+  // tie_word_embeddings of their config.json, told by the vocabulary.
+  int untied = 0, tied = 0;
+  for (const char* file : {"nemo-overlap.toml", "packing.toml", "deepseek-v3.toml"}) {
+    const auto scenarios =
+        load_scenarios(fmt::format("{}/scenarios/{}", TANDEM_SOURCE_DIR, file), {});
+    REQUIRE(scenarios.ok());
+    for (const Scenario& scenario : *scenarios) {
+      INFO(file << ": " << scenario.name);
+      const Model& model = scenario.job.model;
+      CHECK(model.tied_embeddings == (model.vocab == 51200));
+      ++(model.tied_embeddings ? tied : untied);
+    }
+  }
+  CHECK(untied == 10);  // six of Llama 3 70B, one of 8B, three of DeepSeek-V3
+  CHECK(tied == 5);
+}
+
 TEST_CASE("each of NeMo's overlaps saves at most its own communication, and all most") {
   const ByName runs = shipped("nemo-overlap.toml");
   for (const std::string model : {"GPT-3 175B", "Llama-3 70B"}) {
