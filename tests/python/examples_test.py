@@ -32,6 +32,11 @@ def commands(page):
 EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```\n(.*?)```\n", re.DOTALL)
 
 
+def lines(text):
+    """Without blanks at their ends, which editors strip; columns stand where they are printed."""
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
 def folder_like_the_repository():
     folder = tempfile.TemporaryDirectory()
     os.mkdir(os.path.join(folder.name, "build"))
@@ -72,7 +77,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(len(examples), read(page).count("```python"))
         self.assertGreater(len(examples), 7)
         for (code, said), printed in zip(examples, printed_by(page)):
-            self.assertEqual(printed.split(), said.split(), f"{code}\nsaid anew by ./dev notebook")
+            self.assertEqual(lines(printed), lines(said), f"{code}\nsaid anew by ./dev notebook")
 
     def test_the_commands_of_readme_and_page_run(self):
         folder = folder_like_the_repository()
