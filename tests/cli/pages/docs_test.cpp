@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -234,6 +235,26 @@ TEST_CASE("the documented scenario is one") {
   for (const std::string& line : lines_of(sandbox.read("output")))
     runs += line.rfind("parallel.micro_batch=", 0) == 0 && line.find(':') == std::string::npos;
   CHECK(runs == 6);
+}
+
+TEST_CASE(
+    "the layouts of docs/scenario.md are those that its commands find, and take what it says") {
+  const PageSandbox sandbox;
+  const std::string page = source_file("docs/scenario.md");
+  int found = 0;
+  for (const std::string& command : commands_of(block_lines("docs/scenario.md", "```sh"))) {
+    if (!command.ends_with("--set parallel.layout=auto")) continue;
+    INFO(command);
+    REQUIRE(sandbox.run(command + " --json > output") == 0);
+    const auto run = nlohmann::json::parse(sandbox.read("output")).at(0);
+    // A bar inside a table's cell is escaped.
+    const std::string layout =
+        std::regex_replace(run.at("layout").get<std::string>(), std::regex("\\|"), "\\|");
+    CHECK_THAT(page, Catch::Contains(fmt::format("| auto: `{}` | {:.2f} |", layout,
+                                                 run.at("iteration_s").get<double>())));
+    ++found;
+  }
+  CHECK(found == 2);
 }
 
 TEST_CASE("docs/memory.md counts the published rows that would not fit") {
