@@ -47,7 +47,7 @@ class KernelNames {
   std::unordered_map<std::string_view, std::uint32_t> ids_;
 };
 
-// What `compute` says of each name. Each is looked at once, when it is first asked for.
+// Keeps what `compute` says of each name. Looks at a name once, when it is first asked for.
 template <class Value>
 class ByName {
  public:
