@@ -50,8 +50,10 @@ constexpr std::string_view kZero = "DeepSpeed, runtime/zero/: overlap_comm, stag
 constexpr std::string_view kMics = "DeepSpeed, runtime/zero/mics.py";
 constexpr std::string_view kUlysses = "DeepSpeed-Ulysses: sequences are cut by all-to-all";
 constexpr std::string_view kAutoEp = "DeepSpeed, module_inject/auto_ep_folding.py";
+constexpr std::string_view kAutoTp = "DeepSpeed, module_inject/layers.py: AutoTP all-reduces";
 constexpr std::string_view kAutoEpStage = "DeepSpeed, runtime/engine.py: AutoEP";
 constexpr std::string_view kFullyShard = "PyTorch, torch.distributed.fsdp";
+constexpr std::string_view kTpPlan = "Transformers, base_model_tp_plan: layers are all-reduced";
 constexpr std::string_view kAccelerate = "Accelerate, src/accelerate/parallelism_config.py";
 constexpr std::string_view kTorchSchedules = "PyTorch, torch/distributed/pipelining/schedules.py";
 constexpr std::string_view kTitanDims = "torchtitan, distributed/parallel_dims.py";
@@ -72,6 +74,7 @@ constexpr auto kChatLearnValues =
 constexpr AllowedValues kDeepSpeedValues[] = {{"schedule.order", "none,1f1b", kPipeSchedule},
                                               {"parallel.vpp", "1", kPipeSchedule},
                                               {"overlap.p2p", "false", kPipeSchedule},
+                                              {"train.sequence_parallel", "false", kAutoTp},
                                               {"overlap.tensor", "off", kPipeEngine},
                                               {"overlap.context", "false", kUlysses},
                                               {"parallel.scatter_gather", "false", kPipeEngine},
@@ -80,9 +83,11 @@ constexpr AllowedValues kDeepSpeedValues[] = {{"schedule.order", "none,1f1b", kP
 constexpr AllowedValues kFsdpValues[] = {{"parallel.pp", "1", kFullyShard},
                                          {"parallel.ep", "1", kFullyShard},
                                          {"schedule.order", "none", kFullyShard},
+                                         {"train.sequence_parallel", "false", kTpPlan},
                                          {"train.zero", "2,3", kFullyShard},
                                          {"overlap.grad_reduce", "true", kFullyShard},
                                          {"overlap.param_gather", "true", kFullyShard},
+                                         {"overlap.context", "false", kAccelerate},
                                          {"overlap.tensor", "off", kFullyShard}};
 constexpr AllowedValues kTitanValues[] = {
     {"schedule.order", "none,1f1b,gpipe,interleaved,looped-bfs,interleaved-zb,zbv,dualpipev",
@@ -315,10 +320,14 @@ constexpr FrameworkRule kDeepSpeedRules[] = {
      [](Base, Tried t) {
        return !t.sharing.grad_reduce || (t.sharing.zero > 0 && t.layout.pp == 1);
      }},
-    {"overlap.param_gather with ZeRO 3 only", kZero, OfSharing,
-     [](Base, Tried t) { return !t.sharing.param_gather || t.sharing.zero == 3; }}};
+    {"overlap.param_gather with ZeRO 3, and always there", kZero, OfSharing,
+     [](Base, Tried t) { return t.sharing.param_gather == (t.sharing.zero == 3); }}};
 
 constexpr FrameworkRule kFsdpRules[] = {
+    {"cp > 1: keys and values are gathered", kAccelerate, OfLayout,
+     [](Base b, Tried t) {
+       return t.layout.cp == 1 || b.job.plan.context_comm == ContextComm::AllGather;
+     }},
     {"parallel.hsdp_shard is whole groups of cp, and more than one beside tp or cp", kAccelerate,
      OfSharing, [](Base b, Tried t) {
        const int shard = plan_of(b, t).hsdp_shard, cp = t.layout.cp;
@@ -385,6 +394,8 @@ constexpr FrameworkRule kTitanRules[] = {
        const BatchedP2p exchanges = traits_of(b, t.playing).exchanges;
        return t.layout.pp == 1 || t.playing.overlap_p2p == (exchanges != BatchedP2p::EachAction);
      }},
+    {"cp > 1 with ZeRO only", kTitanDims, OfSharing,
+     [](Base, Tried t) { return t.layout.cp == 1 || t.sharing.zero > 0; }},
     {"parallel.hsdp_shard is whole groups of cp", kTitanDims, OfSharing,
      [](Base b, Tried t) { return plan_of(b, t).hsdp_shard % t.layout.cp == 0; }},
     {"ep divides FSDP's shards x cp x tp", kTitanDims, OfSharing, [](Base b, Tried t) {
@@ -396,7 +407,7 @@ constexpr Framework kFrameworks[] = {
     {"nemo", "NeMo", kNemoValues, kNemoRules, "megatron"},
     {"chatlearn", "ChatLearn", kChatLearnValues, kChatLearnRules, "megatron", "native"},
     {"deepspeed", "DeepSpeed", kDeepSpeedValues, kDeepSpeedRules, "deepspeed"},
-    {"fsdp", "PyTorch FSDP", kFsdpValues, kFsdpRules, "fsdp"},
+    {"fsdp", "PyTorch FSDP", kFsdpValues, kFsdpRules, "fsdp", "unfused"},
     {"torchtitan", "torchtitan", kTitanValues, kTitanRules, "torchtitan"}};
 
 }  // namespace

@@ -34,7 +34,8 @@ struct Framework {
   std::span<const AllowedValues> values;
   std::span<const FrameworkRule> rules;
   std::string_view trainer;  // train.framework, which counts for memory
-  // train.cross_entropy, if not the trainer's usual one: Megatron-LM's arguments refuse "te".
+  // train.cross_entropy, if not the trainer's usual one: Megatron-LM's arguments refuse "te", and
+  // Accelerate's trainers have Transformers' loss.
   std::string_view loss = {};
 };
 

@@ -55,9 +55,9 @@ const std::vector<Names> kModels = {
      "cluster.gpus=32", "parallel.global_batch=64", "parallel.cp_comm=\"all_to_all\""}};
 
 // Keys whose values a plan must find in the file. DeepSpeed's pipelines are in the model's code.
-constexpr std::string_view kWritten[] = {"parallel.tp",  "parallel.cp",   "parallel.ep",
-                                         "parallel.vpp", "train.zero",    "parallel.hsdp_shard",
-                                         "parallel.pp",  "schedule.order"};
+constexpr std::string_view kWritten[] = {
+    "parallel.tp",         "parallel.cp", "parallel.ep",    "parallel.vpp",           "train.zero",
+    "parallel.hsdp_shard", "parallel.pp", "schedule.order", "train.sequence_parallel"};
 
 // Settings of which a draw has some.
 const std::vector<Names> kSettings = {
@@ -351,6 +351,44 @@ TEST_CASE("emitted texts name the versions that their rules were read from") {
     INFO(*text);
     CHECK(text->find(fmt::format("{} {} of {}", version.repository, version.commit.substr(0, 8),
                                  version.date)) != std::string::npos);
+  }
+}
+
+// AutoTP and Transformers' plans all-reduce between tensor ranks (DeepSpeed edaa7221,
+// module_inject/layers.py: LinearAllreduce), so that each of them holds whole sequences.
+TEST_CASE("tensor ranks of DeepSpeed and Accelerate do not cut sequences") {
+  const auto base = try_base(kModels[0]);
+  REQUIRE(base);
+  const auto breaks = [&](const char* name, const Candidate& plan) {
+    return broken_rule(**framework_named(name), base->scenario, plan);
+  };
+  Candidate plan = {{.dp = 32}, {"none", false}, {3, true, true}};
+  plan.layout.tp = 2;
+  for (const char* name : {"deepspeed", "fsdp", "torchtitan"}) CHECK(breaks(name, plan).empty());
+  plan.layout.sequence_parallel = true;
+  for (const char* name : {"deepspeed", "fsdp"})
+    CHECK(breaks(name, plan) == "train.sequence_parallel = false");
+  CHECK(breaks("torchtitan", plan).empty());
+  CHECK(framework_named("fsdp").value()->loss == "unfused");  // Transformers'
+}
+
+TEST_CASE("DeepSpeed's stage 3 gathers ahead, and torchtitan's context ranks shard") {
+  const auto base = try_base(kModels[0]);
+  const auto gathered = try_base({"model.layers=32", "model.hidden=4096", "model.heads=32",
+                                  "model.seq=8192", "model.vocab=32000", "cluster.gpus=64",
+                                  "parallel.global_batch=256", "parallel.cp_comm=\"all_gather\""});
+  REQUIRE((base && gathered));
+  const Candidate late = {{.dp = 64}, {"none", false}, {3, true, false}};
+  CHECK(broken_rule(**framework_named("deepspeed"), base->scenario, late) ==
+        "overlap.param_gather with ZeRO 3, and always there");
+  Candidate context = {{.dp = 32}, {"none", false}, {0, true, false}};
+  context.layout.cp = 2;
+  CHECK(broken_rule(**framework_named("torchtitan"), gathered->scenario, context) ==
+        "cp > 1 with ZeRO only");
+  context.sharing = {3, true, true};
+  for (const char* name : {"fsdp", "torchtitan"}) {
+    CHECK(broken_rule(**framework_named(name), gathered->scenario, context).empty());
+    CHECK_FALSE(broken_rule(**framework_named(name), base->scenario, context).empty());
   }
 }
 
