@@ -95,6 +95,12 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
     if (const auto size = parallel.whole({field}, 1); size && *size > 1)
       plan.set(key, *size, field);
   }
+  // PyTorch's "alltoall" passes keys and values on round a ring, which is the key's default.
+  const auto comm = parallel.text({"parallelism_config_cp_comm_strategy"}).value_or("allgather");
+  if (plan.has("parallel.cp") && comm == "allgather")
+    plan.set("parallel.cp_comm", "all_gather", "parallelism_config_cp_comm_strategy");
+  if (comm != "allgather" && comm != "alltoall")
+    parallel.fail("parallelism_config_cp_comm_strategy", "allgather or alltoall");
   const auto replicas = parallel.whole({"parallelism_config_dp_replicate_size"}, 1);
   const auto shard = parallel.whole({"parallelism_config_dp_shard_size"}, 1);
   // hsdp_shard counts context ranks, as they shard too. Accelerate's size does not.

@@ -121,9 +121,11 @@ class TitanPlan {
     tp_ = degree("tensor_parallel_degree", "parallel.tp");
     pp_ = degree("pipeline_parallel_degree", "parallel.pp");
     cp_ = degree("context_parallel_degree", "parallel.cp");
-    degree("expert_parallel_degree", "parallel.ep");
-    if (const Whole expert_tp = parallel->whole({"expert_tensor_parallel_degree"}, 1).value_or(0);
-        expert_tp > 0 && expert_tp != tp_)
+    ep_ = degree("expert_parallel_degree", "parallel.ep");
+    // Without ep experts are cut like other layers, whatever this field says; with it they are
+    // whole by default.
+    const Whole expert_tp = parallel->whole({"expert_tensor_parallel_degree"}, 1).value_or(1);
+    if (ep_ > 1 && expert_tp != tp_)
       plan_->set("parallel.expert_tp", expert_tp, "expert_tensor_parallel_degree");
     if (cp_ > 1) {
       const std::string method =
@@ -149,13 +151,15 @@ class TitanPlan {
     if (shard == 0) parallel->fail("data_parallel_shard_degree", "-1 or an integer from 1 on");
     dp_ = shard > 0 ? product_of({shard, replicas}) : context_.job_gpus() / replica_gpus;
     if (shard > 0) plan_->set("parallel.dp", dp_, "data_parallel_replicate x shard degree");
-    if (shard != 1) {
+    // Context ranks cut parameters, too, and so do those that spread experts.
+    const bool has_shards = shard != 1 || cp_ > 1;
+    if (has_shards || (replicas == 1 && ep_ > 1)) {
       set_fsdp(parallel);
     } else if (replicas > 1) {
       plan_->set("overlap.grad_reduce", true, "DDP reduces bucket by bucket");
       if (pp_ == 1) plan_->set("overlap.bucket_MB", 104.8576, "torchtitan's 100 MiB");
     }
-    if (replicas == 1 || shard == 1) return;
+    if (replicas == 1 || !has_shards) return;
     const Whole shard_size =
         shard > 0 ? shard : context_.job_gpus() / product_of({replica_gpus, replicas});
     if (shard_size > 0) {
@@ -410,7 +414,7 @@ class TitanPlan {
   const DocumentNode& document_;
   const ImportContext& context_;
   ImportedPlan* plan_;
-  Whole tp_ = 1, pp_ = 1, cp_ = 1, dp_ = 0;
+  Whole tp_ = 1, pp_ = 1, cp_ = 1, ep_ = 1, dp_ = 0;
 };
 
 }  // namespace

@@ -148,6 +148,8 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
       .path = context.path, .before = context.before, .gpus = gpus, .beside = context.beside};
   ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner));
   plan.sources = {context.path + " (torchtitan's overrides)"};
+  // Whole replicas are FSDP2's, too, which reduces layer by layer, no longer DDP's.
+  std::erase_if(plan.keys, [](const ImportedKey& key) { return key.key == "overlap.bucket_MB"; });
   if (!overrides.states_micro())
     plan.assumed.push_back(
         "parallel.micro_batch = 1: no --training.num_tokens_per_microbatch_per_dp_rank states it");

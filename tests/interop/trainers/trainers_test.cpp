@@ -142,6 +142,36 @@ TEST_CASE("torchtitan's stages are those that its fields state, or refused") {
             .at("parallel.vpp") == "3");
 }
 
+// parallel_dims.py: without ep tensor ranks cut experts as they cut other layers; FSDP2's group is
+// shard degree x cp.
+TEST_CASE("torchtitan's experts that ep spreads are whole, and context ranks cut parameters") {
+  const auto keys = [](const std::string& lines) {
+    return keys_of(imported("a.toml", "[parallelism]\ntensor_parallel_degree = 4\n" + lines, 64));
+  };
+  const std::string spread = "expert_parallel_degree = 8\n";
+  CHECK(keys(spread).at("parallel.expert_tp") == "1");
+  CHECK(keys(spread + "expert_tensor_parallel_degree = 4\n").count("parallel.expert_tp") == 0);
+  CHECK(keys("expert_tensor_parallel_degree = 1\n").count("parallel.expert_tp") == 0);
+  const std::string one = "data_parallel_shard_degree = 1\n";
+  CHECK(keys(one).count("train.zero") == 0);
+  CHECK(keys(one + "context_parallel_degree = 16\n").at("train.zero") == "3");
+  const Keys replicas =
+      keys(one + "context_parallel_degree = 4\ndata_parallel_replicate_degree = 4\n");
+  CHECK(replicas.at("train.zero") == "3");
+  CHECK(replicas.at("parallel.hsdp_shard") == "4");
+  CHECK(replicas.count("overlap.bucket_MB") == 0);
+}
+
+TEST_CASE("Accelerate's context ranks gather keys and values unless they pass them on") {
+  const auto file = [](const std::string& strategy) {
+    return "fsdp_config: {}\nparallelism_config:\n  parallelism_config_cp_size: 2\n" + strategy;
+  };
+  const std::string field = "  parallelism_config_cp_comm_strategy: ";
+  CHECK(keys_of(imported("a.yaml", file(""))).at("parallel.cp_comm") == "\"all_gather\"");
+  CHECK(keys_of(imported("a.yaml", file(field + "alltoall\n"))).count("parallel.cp_comm") == 0);
+  CHECK(has(refusal("a.yaml", file(field + "ring\n")), "expected allgather or alltoall"));
+}
+
 // Float8Linear takes the place of linear layers, the grouped converter converts what fqns names.
 TEST_CASE("torchtitan's converters have a part of the model in fp8, which is said") {
   const std::string moe = R"({"model_type": "mixtral", "hidden_size": 1024,
