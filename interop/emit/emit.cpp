@@ -227,16 +227,18 @@ std::string chatlearn_text(PlanKeys* keys) {
 struct EmitFormat {
   std::string_view name;
   std::string (*text)(PlanKeys*);
+  std::string_view trainer;  // the train.framework that reads it
   std::string_view comment;  // how a comment begins; empty: it has none
   std::string_view rules;    // the version whose rules the text keeps
 };
 constexpr EmitFormat kFormats[] = {
-    {"megatron", megatron_text, "# ", "NVIDIA/Megatron-LM d98e8a64 of 2026-08-22"},
-    {"nemo", nemo_text, "# ", "NVIDIA-NeMo/Megatron-Bridge 067f987d of 2026-08-22"},
-    {"chatlearn", chatlearn_text, "# ", "alibaba/ChatLearn b7af31a9 of 2025-10-23"},
-    {"deepspeed", deepspeed_text, "", "deepspeedai/DeepSpeed edaa7221 of 2026-08-22"},
-    {"fsdp", fsdp_text, "# ", "huggingface/accelerate 16cb6eb8 of 2026-07-24"},
-    {"torchtitan", torchtitan_text, "# ", "pytorch/torchtitan b5bcd76c of 2026-08-21"}};
+    {"megatron", megatron_text, "megatron", "# ", "NVIDIA/Megatron-LM d98e8a64 of 2026-08-22"},
+    {"nemo", nemo_text, "megatron", "# ", "NVIDIA-NeMo/Megatron-Bridge 067f987d of 2026-08-22"},
+    {"chatlearn", chatlearn_text, "megatron", "# ", "alibaba/ChatLearn b7af31a9 of 2025-10-23"},
+    {"deepspeed", deepspeed_text, "deepspeed", "", "deepspeedai/DeepSpeed edaa7221 of 2026-08-22"},
+    {"fsdp", fsdp_text, "fsdp", "# ", "huggingface/accelerate 16cb6eb8 of 2026-07-24"},
+    {"torchtitan", torchtitan_text, "torchtitan", "# ",
+     "pytorch/torchtitan b5bcd76c of 2026-08-21"}};
 
 // Adds the notes as fields that DeepSpeed ignores, as JSON has no comments.
 std::string with_json_notes(const std::string& text, std::string_view rules, const PlanKeys& keys) {
@@ -265,7 +267,8 @@ Result<std::string> emit_plan(const std::string& name, const PlanSettings& setti
   for (const EmitFormat& format : kFormats) {
     if (format.name != name) continue;
     PlanKeys keys(settings);
-    keys.ignore("train.framework");  // each format belongs to one framework
+    if (keys.text("train.framework", format.trainer) != format.trainer)
+      keys.leave("train.framework", fmt::format("the file is {}'s", format.trainer));
     if (keys.flag("train.expandable_segments", false))
       keys.require("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
     const std::string text = format.text(&keys);

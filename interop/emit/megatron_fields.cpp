@@ -298,9 +298,7 @@ class FieldWriter {
   }
 
   void write_cross_entropy() {
-    const bool fused = keys_->flag("train.fused_cross_entropy", true);
-    const char* const usual = bridge_ ? "te" : "native";
-    std::string kind = keys_->text("train.cross_entropy", fused ? usual : "unfused");
+    std::string kind = keys_->loss(bridge_ ? "te" : "native");
     if (kind == "unfused") return;
     if (kind == "chunked" || (kind == "te" && !bridge_)) {
       keys_->leave("train.cross_entropy", kind == "te" ? "Megatron-LM's arguments refuse it"

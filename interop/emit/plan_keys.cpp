@@ -16,7 +16,6 @@ namespace {
 // resharding are on by default. recompute_layers and group have no default: no number is "true".
 bool is_default(std::string_view key, std::string_view value, std::string_view tp) {
   if (key == "parallel.expert_tp") return value == tp;
-  if (key == "train.cross_entropy") return value == "native";
   if (key == "train.amax_reduction") return value == "all";
   if (key == "train.fp8_recipe") return value == "delayed";
   if (matches_any(key,
@@ -49,6 +48,12 @@ bool PlanKeys::flag(FlagKey key, bool otherwise) {
 }
 
 bool PlanKeys::has(AnyKey key) const { return setting(key.name()) != nullptr; }
+
+std::string PlanKeys::loss(std::string_view usual) {
+  const std::string fused = text("train.fused_cross_entropy");
+  const std::string_view short_form = fused == "true" ? "native" : "unfused";
+  return text("train.cross_entropy", fused.empty() ? usual : short_form);
+}
 
 void PlanKeys::leave(AnyKey key, std::string_view why) {
   taken_.emplace(key.name());  // so that left() does not list it again
@@ -96,6 +101,13 @@ std::vector<int> PlanKeys::stage_layers() {
     rest -= layers.back();
   }
   return layers;
+}
+
+void note_kernels(PlanKeys* keys, std::string_view own, std::string_view usual) {
+  if (!keys->flag("train.flash_attention", false))
+    keys->note("train.flash_attention = false: PyTorch's own attention is fused");
+  if (const std::string loss = keys->loss(usual); loss != own)
+    keys->note(fmt::format("train.cross_entropy = {}: the trainer's own loss is {}", loss, own));
 }
 
 void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {

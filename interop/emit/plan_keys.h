@@ -25,6 +25,8 @@ class PlanKeys {
   bool has(AnyKey key) const;
   // Marks a key as expressed though the format has no word for it.
   void ignore(AnyKey key) { taken_.emplace(key.name()); }
+  // Returns train.cross_entropy, or what train.fused_cross_entropy stands for; neither: `usual`.
+  std::string loss(std::string_view usual);
   // Lists a key, with the reason, among those that the format expresses in part or not at all.
   void leave(AnyKey key, std::string_view why);
 
@@ -74,6 +76,11 @@ void add_number_formats(PlanKeys* keys, MegatronReader reader, std::vector<Megat
 std::string deepspeed_text(PlanKeys* keys);
 std::string fsdp_text(PlanKeys* keys);
 std::string torchtitan_text(PlanKeys* keys);
+
+// Lists attention and loss where the plan's are not the trainer's own, which no setting of it
+// changes: PyTorch's fused attention, and the loss `own`. `usual`: the loss of a plan that names
+// none.
+void note_kernels(PlanKeys* keys, std::string_view own, std::string_view usual);
 
 // Lists `key` as not expressible if it is above 1.
 void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why);

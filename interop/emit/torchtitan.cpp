@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "interop/emit/plan_keys.h"
@@ -99,6 +100,7 @@ class TitanWriter {
     const bool is_default = zero == 3 && !keys_->has("train.reshard_after_forward");
     if (zero > 0 && !is_default)
       add("parallelism.fsdp_reshard_after_forward", frees ? "always" : "never");
+    if (zero == 0 && cp > 1) keys_->leave("train.zero", "FSDP2 cuts over context ranks");
     if (!keys_->flag("overlap.grad_reduce", true) && dp_ * cp > 1)
       keys_->leave("overlap.grad_reduce", "FSDP2 always reduces layer by layer");
     if (!keys_->flag("overlap.param_gather", true) && zero > 0)
@@ -131,16 +133,18 @@ class TitanWriter {
       add("parallelism.pipeline_parallel_schedule", known->torch_name);
     }
     const std::vector<int> layers = keys_->stage_layers();
-    const long long all = keys_->whole("model.layers", 0);
-    if (!layers.empty() && all > 0) return write_stage_layers(layers, all);
+    if (static_cast<long long>(layers.size()) == pp_ * vpp) return write_stage_layers(layers);
+    if (!layers.empty())
+      return keys_->leave("parallel.layers_per_stage", "expected one for each of pp x vpp stages");
     if (vpp != 2) keys_->leave("parallel.vpp", "layers_per_stage says it: model.layers is unknown");
   }
 
   // Writes the layers of each stage: equally many, or one fewer (`less`) in the first and the last,
   // as in 7 8 8 7. torchtitan can say nothing else.
-  void write_stage_layers(const std::vector<int>& layers, long long all) {
+  void write_stage_layers(const std::vector<int>& layers) {
     const long long less = layers.size() > 2 ? layers[1] - layers[0] : 0;
     const auto stages = static_cast<long long>(layers.size());
+    const long long all = std::reduce(layers.begin(), layers.end());
     const bool has_equal_ends = layers.back() == layers[1] - less;
     const bool has_equal_stages = all + 2 * less == layers[1] * stages;
     if (less < 0 || less > 1 || !has_equal_ends || !has_equal_stages)
@@ -151,7 +155,7 @@ class TitanWriter {
   }
 
   void write_compute() {
-    if (tp_ > 1 && !keys_->flag("train.sequence_parallel", true))
+    if (!keys_->flag("train.sequence_parallel", false) && tp_ > 1)
       add("parallelism.no_enable_sequence_parallel", "");
     // Compiles, as the simulated model is. PyTorch's schedules that split backward refuse that.
     constexpr std::string_view kSplitting[] = {"interleaved-zb", "zbv", "dualpipev"};
@@ -160,7 +164,9 @@ class TitanWriter {
     if (!splits) add("compile.enable", "");
     if (splits)
       keys_->note(order + ": PyTorch does not compile split backwards, so passes take longer");
-    const bool overlaps = keys_->text("overlap.tensor", "off") != "off";
+    const std::string method = keys_->text("overlap.tensor", "off");
+    const bool overlaps = method != "off";
+    if (overlaps && method != "ring") keys_->leave("overlap.tensor", "async TP is a ring");
     if (overlaps && !splits) add("compile.enable_async_tensor_parallel", "");
     if (overlaps && splits) keys_->leave("overlap.tensor", "async TP needs compile.enable");
     // CUDA graphs are on by default.
@@ -171,8 +177,7 @@ class TitanWriter {
     if (keys_->text("parallel.cp_comm", "ring") != "all_gather" &&
         keys_->whole("parallel.cp", 1) > 1)
       keys_->leave("parallel.cp_comm", "keys and values are gathered");
-    if (!keys_->flag("train.flash_attention", true))
-      keys_->leave("train.flash_attention", "PyTorch's own attention");
+    note_kernels(keys_, "native", "native");
   }
 
   PlanKeys* keys_;

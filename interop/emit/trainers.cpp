@@ -84,6 +84,7 @@ void add_zero(PlanKeys* keys, JsonFields* fields) {
   const bool reduces = keys->flag("overlap.grad_reduce", false);
   const bool gathers = keys->flag("overlap.param_gather", zero == 3);
   if (gathers && zero != 3) keys->leave("overlap.param_gather", "stage 3 only");
+  if (!gathers && zero == 3) keys->leave("overlap.param_gather", "stage 3 always gathers ahead");
   if (reduces && zero == 0) keys->leave("overlap.grad_reduce", "with ZeRO only");
   std::string stage = fmt::format("{{\"stage\": {}", zero);
   if (zero > 0) stage += fmt::format(", \"overlap_comm\": {}", reduces);
@@ -91,6 +92,8 @@ void add_zero(PlanKeys* keys, JsonFields* fields) {
   const bool has_buckets = reduces && (zero == 1 || zero == 2);
   if (!bucket.empty() && !has_buckets)
     keys->leave("overlap.bucket_MB", "of stages 1 and 2, with overlap_comm");
+  if (bucket.empty() && has_buckets)
+    keys->note("a layer a bucket: here buckets have 500 M elements");
   if (!bucket.empty() && has_buckets) {
     const bool is_fp32 =
         keys->text("train.precision", "bf16") == "fp32" || gradient_type(keys) == "fp32";
@@ -101,8 +104,10 @@ void add_zero(PlanKeys* keys, JsonFields* fields) {
     if (zero != 3) keys->leave("parallel.hsdp_shard", "MiCS cuts in stage 3 only");
     if (zero == 3) stage += fmt::format(", \"mics_shard_size\": {}", shard);
   }
-  if (const long long second = keys->whole("parallel.zero_hpz", 0); second > 0)
-    stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
+  if (const long long second = keys->whole("parallel.zero_hpz", 0); second > 0) {
+    if (zero != 3) keys->leave("parallel.zero_hpz", "stage 3 only");
+    if (zero == 3) stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
+  }
   fields->add("zero_optimization", stage + "}");
 }
 
@@ -139,8 +144,9 @@ std::string parallelism_text(PlanKeys* keys) {
   const bool is_expressed = can_shard(shard, dp, tp, cp);
   if (shard > 0 && !is_expressed)
     keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard, or more");
-  if (keys->text("parallel.cp_comm", "ring") != "all_gather" && cp > 1)
-    keys->leave("parallel.cp_comm", "keys and values are gathered by default");
+  if (const std::string comm = keys->text("parallel.cp_comm", "ring");
+      cp > 1 && comm != "all_gather")
+    keys->note(fmt::format("parallel.cp_comm = {}: keys and values are gathered by default", comm));
   std::string text = "parallelism_config:\n";
   const auto add = [&](std::string_view name, long long size) {
     text += fmt::format("  parallelism_config_{}_size: {}\n", name, size);
@@ -164,6 +170,7 @@ std::string deepspeed_text(PlanKeys* keys) {
   add_zero(keys, &fields);
   note_above_one(keys, "parallel.pp", "pipelines are cut in the model's code");
   keys->ignore("schedule.order");  // the pipeline's
+  note_kernels(keys, "unfused", "unfused");
   leave_selective(keys);
   if (keys->text("train.recompute", "none") == "full")
     keys->leave("train.recompute", "layers are recomputed in the model's code");
@@ -184,6 +191,8 @@ std::string fsdp_text(PlanKeys* keys) {
   text += "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
   const bool reshard = keys->flag("train.reshard_after_forward", true);
   text += fmt::format("  fsdp_reshard_after_forward: {}\n", zero == 3 && reshard);
+  if (zero == 3 && !reshard)
+    keys->leave("train.reshard_after_forward", "the same field says train.zero = 2");
   const std::string recompute = keys->text("train.recompute", "none");
   text += fmt::format("  fsdp_activation_checkpointing: {}\n", recompute == "full");
   leave_selective(keys);
@@ -195,6 +204,7 @@ std::string fsdp_text(PlanKeys* keys) {
     keys->leave("overlap.grad_reduce", "gradients are always reduced layer by layer");
   if (!keys->flag("overlap.param_gather", true) && zero > 0)
     keys->leave("overlap.param_gather", "parameters are always gathered ahead");
+  note_kernels(keys, "unfused", "te");
   note_above_one(keys, "parallel.pp", "FSDP has no pipeline");
   note_above_one(keys, "parallel.ep", "FSDP cuts no experts");
   keys->leave("parallel.micro_batch", "the script's per_device_train_batch_size");

@@ -189,6 +189,7 @@ TEST_CASE("torchtitan is told a plan in tokens, shards and layers a stage") {
                        {"train.zero", "3"},
                        {"train.reshard_after_forward", "false"},
                        {"train.recompute", "full"},
+                       {"train.flash_attention", "true"},
                        {"overlap.grad_reduce", "true"},
                        {"parallel.hsdp_shard", "4"},
                        {"cluster.gpus", "128"}};
@@ -423,8 +424,11 @@ TEST_CASE(
   CHECK(has(twelve, "# not expressed: 12 GPUs on nodes of 8: 2 machines have 6 each\n"));
   CHECK(has(twelve, "# environment: machine_rank, "));
   CHECK(has(emitted("fsdp", {{"train.zero", "3"}, {"cluster.gpus", "9"}}), "num_machines: 3\n"));
-  const std::string full = emitted(
-      "fsdp", {{"train.zero", "3"}, {"train.gradient_dtype", "bf16"}, {"cluster.gpus", "16"}});
+  const std::string full = emitted("fsdp", {{"train.zero", "3"},
+                                            {"train.gradient_dtype", "bf16"},
+                                            {"train.flash_attention", "true"},
+                                            {"train.cross_entropy", "unfused"},
+                                            {"cluster.gpus", "16"}});
   CHECK(has(full, "num_machines: 2\n"));
   CHECK_FALSE(has(full, "not expressed"));
 }
