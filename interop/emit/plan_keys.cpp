@@ -110,6 +110,12 @@ void note_kernels(PlanKeys* keys, std::string_view own, std::string_view usual) 
     keys->note(fmt::format("train.cross_entropy = {}: the trainer's own loss is {}", loss, own));
 }
 
+void note_context(PlanKeys* keys) {
+  const std::string comm = keys->text("parallel.cp_comm", "ring");
+  if (keys->whole("parallel.cp", 1) > 1 && comm != "all_gather")
+    keys->note(fmt::format("parallel.cp_comm = {}: keys and values are gathered", comm));
+}
+
 void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
   if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }

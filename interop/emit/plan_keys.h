@@ -82,6 +82,9 @@ std::string torchtitan_text(PlanKeys* keys);
 // none.
 void note_kernels(PlanKeys* keys, std::string_view own, std::string_view usual);
 
+// Lists parallel.cp_comm, or its default, unless context ranks gather keys and values as PyTorch's.
+void note_context(PlanKeys* keys);
+
 // Lists `key` as not expressible if it is above 1.
 void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why);
 

@@ -174,9 +174,7 @@ class TitanWriter {
       add("training.disable_cuda_graphs", "");
       keys_->leave("train.cuda_graphs", "without pipeline and experts only");
     }
-    if (keys_->text("parallel.cp_comm", "ring") != "all_gather" &&
-        keys_->whole("parallel.cp", 1) > 1)
-      keys_->leave("parallel.cp_comm", "keys and values are gathered");
+    note_context(keys_);
     note_kernels(keys_, "native", "native");
   }
 

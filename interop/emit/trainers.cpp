@@ -144,9 +144,7 @@ std::string parallelism_text(PlanKeys* keys) {
   const bool is_expressed = can_shard(shard, dp, tp, cp);
   if (shard > 0 && !is_expressed)
     keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard, or more");
-  if (const std::string comm = keys->text("parallel.cp_comm", "ring");
-      cp > 1 && comm != "all_gather")
-    keys->note(fmt::format("parallel.cp_comm = {}: keys and values are gathered by default", comm));
+  note_context(keys);
   std::string text = "parallelism_config:\n";
   const auto add = [&](std::string_view name, long long size) {
     text += fmt::format("  parallelism_config_{}_size: {}\n", name, size);

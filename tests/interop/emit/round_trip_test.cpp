@@ -223,6 +223,7 @@ TEST_CASE("torchtitan's overrides import as the plan, but for what they list") {
   CHECK(titan(with(tensor, {{"parallel.cp", "8"},
                             {"parallel.dp", "1"},
                             {"parallel.cp_comm", "all_gather"}})) == "");
+  CHECK(titan({{"parallel.cp", "2"}, {"parallel.dp", "32"}}) == "parallel.cp_comm");
   // Experts that ep spreads are whole.
   CHECK(titan(with(with(tensor, kExperts), {{"parallel.ep", "8"}})) == "");
 }
