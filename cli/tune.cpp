@@ -85,17 +85,6 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
   return emit_plan(options.emit, settings);
 }
 
-// Adds settings of the framework that count for memory, where the scenario states none.
-void add_trainer(const Framework& framework, const Scenario& scenario,
-                 std::vector<std::string>* sets) {
-  const auto states = [&](const char* key) { return scenario.places.contains(key); };
-  if (!states("train.framework"))
-    sets->push_back(fmt::format("train.framework={}", framework.trainer));
-  if (!framework.loss.empty() && !states("train.cross_entropy") &&
-      !states("train.fused_cross_entropy"))
-    sets->push_back(fmt::format("train.cross_entropy={}", framework.loss));
-}
-
 // Checks the options that need no search.
 Status check_tune(const TuneCommand& options) {
   RETURN_IF_ERROR(check_files(options.input, options.sets,
@@ -177,7 +166,8 @@ Status run_tune(TuneCommand options) {
   };
   ASSIGN_OR_RETURN(Scenario scenario, load());
   if (framework != nullptr) {  // its settings depend on those of the scenario
-    add_trainer(*framework, scenario, &options.sets);
+    for (const std::string& set : trainer_settings(*framework, scenario))
+      options.sets.push_back(set);
     ASSIGN_OR_RETURN(scenario, load());
   }
   for (const std::string& note : scenario.notes) say("warning: " + note);

@@ -397,7 +397,13 @@ Result<std::string> tune_plan(const CallParameters& call, const std::vector<std:
     ASSIGN_OR_RETURN(options.framework, framework_named(framework));
     space = space.run_by(*options.framework);
   }
-  ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(call));
+  ASSIGN_OR_RETURN(Scenario scenario, scenario_of(call));
+  if (options.framework != nullptr) {  // its settings depend on those of the scenario
+    CallParameters narrowed = call;
+    for (const std::string& set : trainer_settings(*options.framework, scenario))
+      narrowed.sets.push_back(set);
+    ASSIGN_OR_RETURN(scenario, scenario_of(narrowed));
+  }
   ASSIGN_OR_RETURN(options.engine, available_engine(call));
   if (!std::isinf(seconds)) options.seconds = seconds;
   options.stop = [interrupt] { return interrupt->pending(); };

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <vector>
 
 #include "base/nearest.h"
 #include "planning/tune/layout_keys.h"
@@ -422,6 +421,17 @@ Result<const Framework*> framework_named(const std::string& name) {
   }
   return Error{fmt::format("--framework: found '{}', expected one of {}; the nearest is '{}'", name,
                            fmt::join(names, ", "), nearest(name, names))};
+}
+
+std::vector<std::string> trainer_settings(const Framework& framework, const Scenario& scenario) {
+  const auto states = [&](const char* key) { return scenario.places.contains(key); };
+  const bool states_loss = states("train.cross_entropy") || states("train.fused_cross_entropy");
+  std::vector<std::string> settings;
+  if (!states("train.framework"))
+    settings.push_back(fmt::format("train.framework={}", framework.trainer));
+  if (!framework.loss.empty() && !states_loss)
+    settings.push_back(fmt::format("train.cross_entropy={}", framework.loss));
+  return settings;
 }
 
 std::string broken_rule(const Framework& framework, const Scenario& base,

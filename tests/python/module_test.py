@@ -161,6 +161,14 @@ class SameAsTheProgram(unittest.TestCase):
         best = tandem.simulate(GPTS, tuned.best[0].plan, only="1.7B, selene", trace=False)
         self.assertEqual(best.iteration_s, tuned.best[0].result.iteration_s)
 
+    def test_a_search_for_a_framework_counts_its_trainer_as_the_program_does(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "scenario.toml")
+            pathlib.Path(path).write_text(toml_of(SMALL), encoding="utf-8")
+            printed = command_json("tune", path, "--framework", "fsdp", "--among", "train.zero=3")
+        tuned = tandem.tune(SMALL, framework="fsdp", among={"train.zero": 3})
+        self.assertEqual(timeless(tuned.to_dict()), timeless(printed))
+
     def test_a_sizing_is_that_of_the_program(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "scenario.toml")
