@@ -38,8 +38,9 @@ struct Arrivals {
 struct Replica {
   const ReplicaPlan* plan = nullptr;
   std::span<const std::int32_t> ranks;
-  std::size_t level = 0;          // the next level to play
-  std::vector<Nanoseconds> kept;  // the ends of the events in the last level's ReplicaLevel::kept
+  std::size_t level = 0;  // the next level to play
+  // When those events ended that later levels wait for: ReplicaLevel::kept of the last level.
+  std::vector<Nanoseconds> kept;
 
   bool ended() const { return level == plan->levels.size(); }
 };
@@ -167,8 +168,8 @@ class Player {
     const ReplicaPlan& plan = *replica.plan;
     return std::ranges::all_of(
         plan.levels[replica.level - 1].meets, [&](const ReplicaMeeting& meeting) {
-          return meeting.instance <
-                 starts_[meeting_number(replica, plan.steps[meeting.step])].size();
+          const auto& started = starts_[meeting_number(replica, plan.steps[meeting.step])];
+          return meeting.instance < started.size();  // the meeting's number on its communicator
         });
   }
 
@@ -183,10 +184,12 @@ class Player {
     const ReplicaPlan& plan = *replica->plan;
     worker->ends.resize(std::max(worker->ends.size(), plan.first_event.back()));
     worker->arrivals.resize(meeting_communicators_.size());
-    if (replica->level == 0)
+    if (replica->level == 0) {
       fill_durations(*replica, worker);
-    else
-      resume(*replica, worker);
+    } else {  // the worker's buffers may have served other replicas since
+      restore_ends(*replica, worker);
+      fill_durations_of_level(*replica, worker);
+    }
     const ReplicaLevel& level = plan.levels[replica->level];
     run_steps(plan.first_step(replica->level), level.end_step, *replica, worker);
     const std::vector<std::uint32_t>& kept = level.kept;
@@ -196,7 +199,7 @@ class Player {
   }
 
   // Restores the ends that the level before kept, and fills in the ends of its meetings.
-  void resume(const Replica& replica, Worker* worker) const {
+  void restore_ends(const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     const ReplicaLevel& before = plan.levels[replica.level - 1];
     for (std::size_t i = 0; i < before.kept.size(); ++i)
@@ -208,6 +211,11 @@ class Player {
       worker->ends[step.event] = end;
       worker->last_end = std::max(worker->last_end, end);
     }
+  }
+
+  // Fills in the durations of the next level's steps alone.
+  void fill_durations_of_level(const Replica& replica, Worker* worker) const {
+    const ReplicaPlan& plan = *replica.plan;
     worker->durations.resize(std::max(worker->durations.size(), plan.first_event.back()));
     const std::size_t end_step = plan.levels[replica.level].end_step;
     for (std::size_t s = plan.first_step(replica.level); s < end_step; ++s)
@@ -219,8 +227,8 @@ class Player {
   }
 
   // Plays steps [begin, end). A communication inside the replica is a gathering: one step for each
-  // member, one after another. All but the last step only arrive; then all start at the last
-  // arrival.
+  // member, one after another. All but the last step (Starts) only arrive; then all start at the
+  // last arrival. Compute is a gathering of one.
   void run_steps(std::size_t begin, std::size_t end, const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     Nanoseconds* const ends = worker->ends.data();

@@ -78,12 +78,12 @@ void ShellBranches::close() {
   if (!frames_.empty()) frames_.pop_back();
 }
 
-bool ShellBranches::is_certain(std::size_t depth) const {
+bool ShellBranches::are_certain_inside(std::size_t depth) const {
   return std::all_of(frames_.begin() + static_cast<std::ptrdiff_t>(std::min(depth, frames_.size())),
                      frames_.end(), [](const Frame& frame) { return frame.certain; });
 }
 
-void ShellBranches::leave(std::size_t depth) {
+void ShellBranches::skip_inside(std::size_t depth) {
   for (; depth < frames_.size(); ++depth) frames_[depth].outer = frames_[depth].active = false;
 }
 

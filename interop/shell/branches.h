@@ -24,9 +24,9 @@ class ShellBranches {
   std::size_t depth() const { return frames_.size(); }
   void close_to(std::size_t depth) { frames_.resize(std::min(depth, frames_.size())); }
   // Returns whether the conditions of all open branches but the outer `depth` are certain.
-  bool is_certain(std::size_t depth) const;
+  bool are_certain_inside(std::size_t depth) const;
   // Skips the rest of all open branches but the outer `depth`, as break does.
-  void leave(std::size_t depth);
+  void skip_inside(std::size_t depth);
 
   // Opens a case. If the word has a $ in it, its value is unknown and all branches are taken.
   void open_case(const std::string& word, bool is_certain);

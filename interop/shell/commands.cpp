@@ -37,7 +37,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool active = branches_.active();
   const bool joins = separator == ShellSeparator::kAnd || separator == ShellSeparator::kOr;
   const bool was_joined = std::exchange(joined_, joins);  // it stands behind && or ||
-  const bool is_certain = !was_joined && branches_.is_certain(0);
+  const bool is_certain = !was_joined && branches_.are_certain_inside(0);
   const bool leaves = active && !was_joined && !words.empty() && may_end(words[0].text);
   const bool is_checked = branches_.depth() > 0;
   end_guarded(separator, is_test(words));
@@ -93,9 +93,9 @@ void ShellReader::leave(const ShellCommand& words, bool is_checked) {
 // not in a subshell, nor where it depends on what is not known. Checks such as "[ -z $DATA ] &&
 // exit 1" are passed over.
 bool ShellReader::may_end(const std::string& word) const {
-  if (word == "exit") return branches_.is_certain(0) && !in_subshell(0);
+  if (word == "exit") return branches_.are_certain_inside(0) && !in_subshell(0);
   // The outermost branch is the call's own.
-  return word == "return" && !calls_.empty() && branches_.is_certain(1) &&
+  return word == "return" && !calls_.empty() && branches_.are_certain_inside(1) &&
          !in_subshell(calls_.back().groups) && loops_.depth() == calls_.back().loops;
 }
 

@@ -21,7 +21,7 @@ bool is_known(const ShellWord& word) {
 void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
   Loop loop = {.line = words[0].line, .depth = branches_->depth(), .body = body};
   loop.round = loop.before = script_->commands.size();
-  std::optional<bool> runs = std::nullopt;
+  std::optional<bool> runs = std::nullopt;  // whether the body is run at all; nothing: unknown
   if (active && words[0].text == "for" && words.size() == 5 && words[1].text == "((") {
     // "for (( a b c": a is run here, b is tested before each round, c is run behind it.
     loop.condition = words[3].text;
@@ -39,17 +39,17 @@ void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
   if (active && words[0].text == "while") {
     // A condition that does not hold at first skips the body. Any other counts as unknown.
     bool unset = false;
-    loop.broken = shell_condition(word_texts(words, 1), &unset) == false;
-    if (loop.broken) runs = false;
-    if (loop.broken && unset) note(loop.line, &script_->unset);
+    loop.is_over = shell_condition(word_texts(words, 1), &unset) == false;
+    if (loop.is_over) runs = false;
+    if (loop.is_over && unset) note(loop.line, &script_->unset);
   }
-  loop.repeats = runs.has_value();
+  loop.knows_rounds = runs.has_value();
   branches_->open(active ? runs : false);
   loops_.push_back(std::move(loop));
 }
 
-// Returns whether another round begins, by the condition of "for ((", or else by the words that are
-// left, the next of which the loop's variable then has; nothing: unknown.
+// Begins a round if the condition of "for ((" holds, or else if a word is left, which the loop's
+// variable then has.
 std::optional<bool> ShellLoops::begin_round(Loop* loop) {
   if (++rounds_ > kMostRounds) return std::nullopt;
   if (loop->name.empty()) {
@@ -66,21 +66,24 @@ std::optional<bool> ShellLoops::begin_round(Loop* loop) {
 std::optional<ShellPlace> ShellLoops::end_round() {
   if (loops_.empty()) return std::nullopt;
   Loop& loop = loops_.back();
-  std::optional<bool> again = false;
-  if (loop.repeats) {
-    compare_rounds(&loop);
-    const bool steps = loop.step.empty() || shell_step(loop.step, loop.line, &script_->variables);
-    if (!loop.broken) again = steps ? begin_round(&loop) : std::nullopt;
-  }
+  const std::optional<bool> again = loop.knows_rounds ? begin_next_round(&loop) : std::nullopt;
   branches_->close_to(loop.depth);
-  if (again.value_or(false)) {
+  if (again == true) {
     branches_->open(true);
     return loop.body;
   }
-  // Further rounds, which are not known, might set variables otherwise.
-  if ((!loop.repeats && loop.assigns) || !again) note(loop.line, &script_->read_once);
+  // Rounds that are not read do not matter if the loop was read once and sets no variables.
+  const bool would_matter = loop.knows_rounds || loop.assigns;
+  if (!again.has_value() && would_matter) note(loop.line, &script_->read_once);
   loops_.pop_back();
   return std::nullopt;
+}
+
+std::optional<bool> ShellLoops::begin_next_round(Loop* loop) {
+  compare_rounds(loop);
+  const bool steps = loop->step.empty() || shell_step(loop->step, loop->line, &script_->variables);
+  if (loop->is_over) return false;
+  return steps ? begin_round(loop) : std::nullopt;
 }
 
 // Drops those of the commands from `first` to `last` that begin in one of these lines.
@@ -100,8 +103,9 @@ void ShellLoops::drop_commands(std::size_t first, std::size_t last, const std::s
   environments.resize(kept);
 }
 
-// Drops a round whose commands are those of the round before. Where two rounds differ, notes the
-// loop, and drops the earlier round's commands in the lines that the later round runs too.
+// Drops a round whose commands are those of the round before. If they differ, notes the loop and
+// drops the earlier round's commands in lines that the later round runs too, so that the last
+// round's values count.
 void ShellLoops::compare_rounds(Loop* loop) {
   auto& all = script_->commands;
   const auto first = all.begin() + static_cast<std::ptrdiff_t>(loop->before),
@@ -127,12 +131,13 @@ void ShellLoops::compare_rounds(Loop* loop) {
 }
 
 void ShellLoops::leave(const std::string& word, bool is_known) {
-  if (loops_.empty() || !loops_.back().repeats) return;
+  if (loops_.empty() || !loops_.back().knows_rounds) return;
   Loop& loop = loops_.back();
-  if (!is_known || !branches_->is_certain(loop.depth + 1))
+  const std::size_t body = loop.depth + 1;  // the loop itself is one open branch
+  if (!is_known || !branches_->are_certain_inside(body))
     return note(loop.line, &script_->read_once);
-  branches_->leave(loop.depth);
-  loop.broken = word == "break";
+  branches_->skip_inside(loop.depth);
+  loop.is_over = word == "break";
 }
 
 void ShellLoops::assigned() {

@@ -39,9 +39,9 @@ class ShellLoops {
     int line;
     std::size_t depth;  // of the branches around it
     ShellPlace body;
-    bool repeats = false;            // whether its rounds are known
+    bool knows_rounds = false;       // whether each round is read, else the body once
     bool assigns = false;            // whether it sets variables
-    bool broken = false;             // whether no further round begins, as after break
+    bool is_over = false;            // whether no further round begins, as after break
     std::string name;                // the variable of "for A in x y"
     std::string condition, step;     // of "for ((a; condition; step))"
     std::vector<std::string> words;  // of the rounds to come, the next one last
@@ -49,7 +49,9 @@ class ShellLoops {
     std::size_t before = 0;          // likewise of the round before; equal to `round`: none
   };
 
+  // Return whether a round has begun. False: the loop has ended; nothing: that is unknown.
   std::optional<bool> begin_round(Loop* loop);
+  std::optional<bool> begin_next_round(Loop* loop);
   void drop_commands(std::size_t first, std::size_t last, const std::set<int>& lines);
   void compare_rounds(Loop* loop);
 

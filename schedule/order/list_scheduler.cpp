@@ -105,7 +105,7 @@ class Scheduler {
       const auto [found, is_new] = entries.try_emplace(state_at(now), current);
       if (is_new) continue;
       const Entry before = std::exchange(found->second, current);
-      // The fill is entered + 1, as the round repeats only while a microbatch is left to enter.
+      // Rounds repeat only while a microbatch is left to enter: one more than these must exist.
       if (is_paced_alike(before, current)) return {entered - before.entered, entered + 1};
     }
     return {0, 0};

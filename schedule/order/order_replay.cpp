@@ -60,9 +60,9 @@ class WorkList {
   }
 
   double end_of(const VocabularyInput& input, Microbatch microbatch) {
-    if (input.stage < 0) return all_ranks_pass(input.kind, microbatch).end();
-    if (input.kind == ActionKind::Forward) return ends_.forward(input.stage, microbatch);
-    return ends_.gradient(input.stage, microbatch);
+    if (input.stage < 0) return all_ranks_pass(input.kind, microbatch).end_on_all();
+    if (input.kind == ActionKind::Forward) return ends_.end_of_forward(input.stage, microbatch);
+    return ends_.end_of_gradient(input.stage, microbatch);
   }
 
   void run(int rank) {
@@ -157,11 +157,11 @@ double PassEnds::ready(const Action& action) const {
   const Microbatch microbatch = action.microbatch;
   const int stage = index(action.stage), from = source(order_, action);
   if (action.kind == ActionKind::Forward)
-    return from < 0 ? 0 : arrival(from, stage, forward(from, microbatch));
-  if (action.kind == ActionKind::BackwardWeight) return gradient(stage, microbatch);
-  const double own = forward(stage, microbatch);
+    return from < 0 ? 0 : arrival(from, stage, end_of_forward(from, microbatch));
+  if (action.kind == ActionKind::BackwardWeight) return end_of_gradient(stage, microbatch);
+  const double own = end_of_forward(stage, microbatch);
   if (from < 0) return own;
-  return std::max(own, arrival(from, stage, gradient(from, microbatch)));
+  return std::max(own, arrival(from, stage, end_of_gradient(from, microbatch)));
 }
 
 double cost_of(const GridCosts& costs, ActionKind kind) {

@@ -56,10 +56,10 @@ class PassEnds {
   // Notes the end of an F, B or I. Other actions have no output.
   void note(const Action& action, double end);
   // Return the end of the stage's F, and of its B or I; kNotYet: it has not run.
-  double forward(int stage, Microbatch microbatch) const {
+  double end_of_forward(int stage, Microbatch microbatch) const {
     return forward_[order_.slot(stage, microbatch)];
   }
-  double gradient(int stage, Microbatch microbatch) const {
+  double end_of_gradient(int stage, Microbatch microbatch) const {
     return gradient_[order_.slot(stage, microbatch)];
   }
   // Returns when an output that stage `from` has at `end` is at stage `to`.
@@ -86,7 +86,7 @@ struct AllRanksPass {
     --ranks_left;
     last_end = std::max(last_end, end);
   }
-  double end() const { return ranks_left > 0 ? kNotYet : last_end; }
+  double end_on_all() const { return ranks_left > 0 ? kNotYet : last_end; }
 };
 
 }  // namespace tandem

@@ -94,11 +94,11 @@ class OutputPlayer {
 
   // Returns when the microbatch's softmax maximum and sum are reduced over all ranks.
   double softmax_reduced(Microbatch microbatch) const {
-    return s_[index(microbatch)].end() + costs_.reduce_softmax;
+    return s_[index(microbatch)].end_on_all() + costs_.reduce_softmax;
   }
   // Returns when the last stage has the gradient of its output, summed over all ranks.
   double gradient_summed(Microbatch microbatch) const {
-    return (algorithm_ == 2 ? softmax_reduced(microbatch) : t_[index(microbatch)].end()) +
+    return (algorithm_ == 2 ? softmax_reduced(microbatch) : t_[index(microbatch)].end_on_all()) +
            costs_.sum_gradient;
   }
 
@@ -108,7 +108,8 @@ class OutputPlayer {
     return std::max(ends_.ready(action), needs_sum ? gradient_summed(action.microbatch) : 0);
   }
 
-  // Return when the rank's next cell, its next S and its next T have their inputs.
+  // Return when the rank's next cell, its next S and its next T have their inputs; kNotYet: the end
+  // of one of these inputs is not known, or nothing is left to do.
   double cell_ready(int rank) const {
     const std::vector<Action>& actions = order_.ranks[rank];
     const int position = static_cast<int>(ranks_[rank].position);
@@ -121,7 +122,7 @@ class OutputPlayer {
   double s_ready(int rank) const {
     const auto next = static_cast<std::size_t>(ranks_[rank].s);
     if (next == outputs_.size()) return kNotYet;
-    return ends_.forward(order_.stages - 1, outputs_[next]) + costs_.send_output;
+    return ends_.end_of_forward(order_.stages - 1, outputs_[next]) + costs_.send_output;
   }
   double t_ready(int rank) const {
     const RankState& at = ranks_[rank];
@@ -220,8 +221,10 @@ class OutputPlayer {
 };
 
 // Returns a rank's actions with E and G put in, each before the first cell that starts when it is
-// due. All ranks use the same times, so E and G have the same order on all ranks, which cannot
-// deadlock. `own`: the rank's lowest stage.
+// due. As all ranks use the same times, all have E in the same order, and likewise G. An E may come
+// before a G on one rank and after it on another. This cannot deadlock: each kind of communication
+// has a lane of its own, and a G comes only once its gradient is there. `own`: the rank's lowest
+// stage.
 std::vector<Action> with_inputs(const OutputPlayer& player, int rank, Stage own) {
   std::vector<Action> actions;
   std::size_t e = 0, g = 0;  // that are put in

@@ -59,11 +59,12 @@ std::optional<ListState> WeightFill::run() {
 
 OrderRounds WeightFill::find_rounds() {
   const int microbatches = times_.problem.microbatches;
-  if (microbatches < 2) return {0, 0};
+  constexpr OrderRounds kNotKnown = {.microbatches = 0, .fill = 0};
+  if (microbatches < 2) return kNotKnown;
   std::vector<Repeated> repeated;
   for (int rank = 0; rank < times_.problem.pp; ++rank)
     repeated.push_back(repeated_part(skeleton_.ranks[rank], Stage{rank}, microbatches));
-  std::map<std::vector<Ticks>, int> states;  // state -> microbatches that had entered
+  std::map<std::vector<Ticks>, int> states;  // so far, each with the microbatches that had entered
   for (int entered = 0; sweep() == StepResult::Done;) {
     if (state_.stage(0).forwards == entered) continue;
     entered = state_.stage(0).forwards;
@@ -71,16 +72,18 @@ OrderRounds WeightFill::find_rounds() {
     std::vector<Ticks> now;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (ranks_[rank].position < repeated[rank].from) break;
+      // The position without the actions that repeated, to be the same after each round.
       now.push_back(static_cast<Ticks>(ranks_[rank].position) -
                     static_cast<Ticks>(repeated[rank].period) * entered);
     }
     if (now.size() < ranks_.size()) continue;  // a rank is not yet in its repeated part
     add_state(&now);
     const auto [before, is_new] = states.try_emplace(std::move(now), entered);
-    // The fill is entered + 1, as the round repeats only while a microbatch is left to enter.
-    if (!is_new) return {entered - before->second, entered + 1};
+    if (is_new) continue;
+    // The round repeats only while a microbatch is left to enter: one more than these must exist.
+    return {.microbatches = entered - before->second, .fill = entered + 1};
   }
-  return {0, 0};
+  return kNotKnown;
 }
 
 // Adds to the state everything that later decisions about W depend on. Times are relative to rank

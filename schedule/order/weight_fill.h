@@ -38,7 +38,8 @@ class WeightFill {
 
   // Returns the whole order, or nothing if the limits keep a rank from going on. Ends this object.
   std::optional<ListState> run();
-  // Finds what greedy_rounds() returns.
+  // Returns the microbatches of the round that repeats, and the least number of microbatches with
+  // which it does (`fill`). 0 microbatches: no round was found.
   OrderRounds find_rounds();
 
  private:

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Ends for the Replayer: every op takes its own duration, and compute also its jitter.
+// Tells the Replayer when an op ends: after its own duration, which for compute has jitter.
 struct OwnDurations {
   const RankFolding& folding;
   const Jitter& jitter;
@@ -69,7 +69,7 @@ class Deadlock {
     for (const std::uint32_t wait : ops.waits_of(op)) {
       if (!replayer_.has_ended(place.folded_rank, wait)) return {place.folded_rank, wait};
     }
-    for (std::uint32_t before = replayer_.number_at(place.folded_rank, op.lane);
+    for (std::uint32_t before = replayer_.first_not_ended(place.folded_rank, op.lane);
          before != place.op;) {
       const std::uint32_t behind = replayer_.op_behind(place.folded_rank, before);
       if (behind == place.op) return {place.folded_rank, before};
@@ -77,8 +77,8 @@ class Deadlock {
     }
     const std::int32_t c = folding_.folded_ranks[place.folded_rank].comm_classes[op.slot];
     for (const auto& [other, lane] : replayer_.members(c)) {
-      const std::uint32_t next = replayer_.number_at(other, lane);
-      if (!replayer_.is_away(other, lane) && next != kNoOp) return {other, next};
+      const std::uint32_t next = replayer_.first_not_ended(other, lane);
+      if (!replayer_.has_arrived(other, lane) && next != kNoOp) return {other, next};
     }
     return {};  // a participant lacks the op, which validate() reports
   }
@@ -106,7 +106,7 @@ class Deadlock {
 
 Result<Replay> replay(const Program& program, const RankFolding& folding, const Jitter& jitter) {
   OwnDurations durations{folding, jitter};
-  Replayer<OwnDurations> replayer(program, folding, true, &durations);
+  Replayer<OwnDurations> replayer(program, folding, /*numbered=*/true, &durations);
   replayer.run();
   if (replayer.have_all_ended()) return replayer.take();
   return Error{Deadlock(program, folding, replayer).text(), Error::BadInput};

@@ -125,17 +125,17 @@ class Replayer {
     return rendezvous_[comm_class].members;
   }
   // Returns the number of the lane's first op that has not ended, or kNoOp if all have.
-  std::uint32_t number_at(std::int32_t folded_rank, std::size_t lane) const {
+  std::uint32_t first_not_ended(std::int32_t folded_rank, std::size_t lane) const {
     return folded_ranks_[folded_rank].lanes[lane].op;
   }
   // Returns the lane's first op that has not ended, or null if all have.
   const Op* op_at(std::int32_t folded_rank, std::size_t lane) const {
-    const std::uint32_t number = number_at(folded_rank, lane);
+    const std::uint32_t number = first_not_ended(folded_rank, lane);
     return number == kNoOp ? nullptr : &folded_ranks_[folded_rank].ops[number];
   }
   // Returns whether the lane's first op that has not ended has arrived.
-  bool is_away(std::int32_t folded_rank, std::size_t lane) const {
-    return folded_ranks_[folded_rank].lanes[lane].is_away;
+  bool has_arrived(std::int32_t folded_rank, std::size_t lane) const {
+    return folded_ranks_[folded_rank].lanes[lane].has_arrived;
   }
   // Returns the op after `op` on its lane, or kNoOp if there is none.
   std::uint32_t op_behind(std::int32_t folded_rank, std::uint32_t op) const {
@@ -156,7 +156,7 @@ class Replayer {
   struct LaneState {
     Nanoseconds end_ns = 0;
     std::uint32_t op = 0;           // the next op, or kNoOp if all have ended
-    bool is_away = false;           // the next op has arrived: it waits for participants or its end
+    bool has_arrived = false;       // the next op has: it waits for participants or its end
     std::uint16_t next_waiter = 0;  // the next lane that waits for the same op, as in waiters_
   };
   // The state of a folded rank. The pointers lead to arrays by op.
@@ -249,7 +249,7 @@ class Replayer {
   // Runs the lane's ops until one must wait.
   void run_lane(std::int32_t folded_rank, State* state, std::size_t number) {
     LaneState& lane = state->lanes[number];
-    while (lane.op != kNoOp && !lane.is_away) {
+    while (lane.op != kNoOp && !lane.has_arrived) {
       const std::uint32_t i = lane.op;
       const Op& op = state->ops[i];
       fetch_ahead(*state, i, op.first_wait);
@@ -275,7 +275,7 @@ class Replayer {
     const Nanoseconds end = ends_.compute_ends(folded_rank, lane->op, state->ops[lane->op], ready);
     if (end == kLater) {
       state->events[lane->op].arrive_ns = ready;
-      lane->is_away = true;
+      lane->has_arrived = true;
       return;
     }
     settle(state, lane, {ready, ready, end});
@@ -286,7 +286,7 @@ class Replayer {
   void arrive(State* state, LaneState* lane, std::int32_t comm_class, Nanoseconds ready) {
     Rendezvous& rendezvous = rendezvous_[comm_class];
     state->events[lane->op].arrive_ns = ready;
-    lane->is_away = true;
+    lane->has_arrived = true;
     rendezvous.start_ns = rendezvous.arrived == 0 ? ready : std::max(rendezvous.start_ns, ready);
     if (++rendezvous.arrived < static_cast<std::int32_t>(rendezvous.members.size())) return;
     rendezvous.arrived = 0;
@@ -305,7 +305,7 @@ class Replayer {
     State& state = folded_ranks_[folded_rank];
     LaneState& lane = state.lanes[number];
     settle(&state, &lane, {state.events[lane.op].arrive_ns, start, end});
-    lane.is_away = false;
+    lane.has_arrived = false;
   }
 
   // Ends the lane's op, moves the lane to its next op, and wakes the lanes that wait for this op.
