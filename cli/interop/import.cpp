@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/outputs.h"
+#include "base/split.h"
 #include "cli/command_line/commands.h"
 #include "cli/interop/cluster_import.h"
 #include "interop/chakra/chakra_file.h"
@@ -43,10 +44,9 @@ std::string count_text(double count, std::string_view noun) {
 
 // Counts the rows of a CSV, without its comments and its header.
 std::int64_t rows_in(const std::string& csv) {
-  std::int64_t rows = -1;
-  for (std::size_t line = 0; line < csv.size(); line = csv.find('\n', line) + 1)
-    rows += static_cast<std::int64_t>(csv[line] != '#');
-  return rows;
+  const auto is_comment = [](const std::string& line) { return line.starts_with('#'); };
+  const std::vector<std::string> lines = split(csv, "\n");
+  return std::ssize(lines) - std::ranges::count_if(lines, is_comment) - 1;
 }
 
 // Says how many parameters the model has. An Error: the keys make no model. The cluster is
