@@ -42,14 +42,14 @@ Status measure(DeviceOptions options) {
                      "found a scenario, expected a Program: tandem schedule --format program "
                      "writes one");
   ASSIGN_OR_RETURN(const Program program, read_program(options.program));
-  ASSIGN_OR_RETURN(const bool played,
+  ASSIGN_OR_RETURN(const bool ran_as_children,
                    start_ranks(backend, static_cast<int>(program.ranks.size()), options.exec));
-  if (played) return Done{};  // the ranks ran as child processes; rank 0 has printed
+  if (ran_as_children) return Done{};  // and rank 0 among them has printed
   const auto table = calibrate_device(program, backend, options.exec);
   if (!table.ok() && table.error().kind == Error::BadInput)
     return Error::at(options.program, table.error().text());
   if (!table.ok()) return table.error();
-  if (!*table) return Done{};  // not rank 0, which alone prints
+  if (!*table) return Done{};  // this is not rank 0, which alone prints
   if (!options.output.empty()) RETURN_IF_ERROR(write_file(options.output, to_text(**table)));
   fmt::print(standard_output(), "{}",
              options.json ? to_json(**table).dump(2) + "\n"
@@ -59,9 +59,9 @@ Status measure(DeviceOptions options) {
 
 Status run(const DeviceOptions& options) {
   const Status status = measure(options);
-  if (!status.ok() && may_be_a_rank(options.backend) && rank_0_reports(status.error()))
-    return Done{};
-  return status;
+  if (status.ok() || !may_be_a_rank(options.backend)) return status;
+  // All ranks have the same error. Rank 0 alone prints it and fails; the others end quietly.
+  return rank_0_reports(status.error()) ? Done{} : status;
 }
 
 void add_device(const Command& calibrate) {

@@ -55,7 +55,8 @@ Status validate_suite(ValidateOptions options) {
                    load_scenarios(options.input, sets, options.only));
   RETURN_IF_ERROR(
       check_files(options.input, options.sets, {{"--csv", options.csv}, {"--page", options.page}}));
-  std::error_code ignored;  // the ranks of a suite are started by this program
+  // The suite starts its ranks as processes of this same program.
+  std::error_code ignored;
   options.suite.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));
   ASSIGN_OR_RETURN(const std::vector<SuiteRow> rows,

@@ -105,8 +105,8 @@ void AdmissionListener::add_events(std::vector<pollfd>* events) const {
     events->push_back({unproven.connection.descriptor(), POLLIN, 0});
 }
 
-// Accepts at most as many connections as may be unproven at once. If more come in one call, the
-// oldest of the earlier ones make room, but none that came in this call.
+// Accepts at most most_unproven_ connections a call. So only connections of earlier calls have to
+// make room for these, the oldest first.
 void AdmissionListener::accept_waiting() {
   for (std::size_t i = 0; i < most_unproven_; ++i) {
     std::optional<Connection> connection = accept_connection(listener_, kMostAnswer);

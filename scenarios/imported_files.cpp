@@ -248,7 +248,7 @@ Result<const ImportedFiles::Imported*> ImportedFiles::read(const NamedFiles& fil
   if (!plan.ok())
     return files.where.empty() ? plan.error() : Error::at(files.where, plan.error().text());
   imported.plan = *std::move(plan);
-  leave_out_unknown(&imported.plan);
+  leave_out_future_keys(&imported.plan);
   for (const ImportedKey& key : imported.plan.keys) {
     const std::string where =
         files.where.empty() ? key.where : fmt::format("{}: {}", files.where, key.where);

@@ -57,8 +57,7 @@ class NamedNodes {
 
   const std::vector<std::string>& names() const { return names_; }
 
-  // Returns the node whose name the site has, or begins with before a dot. -1: the site is between
-  // nodes.
+  // Returns the node of a site: n0 for "n0" and for "n0.nic1". -1: the site is between nodes.
   int node_of(std::string_view name) const {
     for (std::size_t end = name.size(); end != name.npos && end > 0;
          end = name.rfind('.', end - 1)) {

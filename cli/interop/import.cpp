@@ -142,7 +142,8 @@ Result<ImportedPlan> import_all(const ImportCommand& options,
                                                                         .hosts = options.hosts,
                                                                         .gpus = options.gpus,
                                                                         .output = options.output}));
-  // The cluster's files go over what the job's files say of it, but not over --set.
+  // What the job's files say of the cluster gives way to the cluster's files, but --set does not.
+  // Nor does cluster.gpus, so that two numbers that differ are refused.
   std::erase_if(plan.keys, [](const ImportedKey& key) {
     return key.key.starts_with("cluster.") && key.key != "cluster.gpus" &&
            key.source != ImportedKey::Set;
@@ -216,7 +217,7 @@ Status run_import(const ImportCommand& options) {
       options.sources, [](const ImportSource& source) { return !is_topology(source.text); });
   const bool must_be_whole = is_job && !options.partial;
   if (must_be_whole) RETURN_IF_ERROR(check_known(plan));
-  leave_out_unknown(&plan);
+  leave_out_future_keys(&plan);
   if (const auto size = size_of(plan); size.ok()) {
     plan.size = *size;
   } else if (must_be_whole) {

@@ -258,12 +258,11 @@ Result<bool> Device::has_happened(std::int32_t event) {
   return !by_graph_ || graph_came_to(event);
 }
 
-// Returns whether the graph launched last has recorded the event. An event that it has not reached
-// still has its time of the launch before, so new times are told from old ones by their order,
-// where the digit is the launch:
+// Returns whether the graph launched last has recorded the event. Until then the event keeps its
+// time of the launch before. The times of launches 1 and 2 lie in this order:
 //   gate 1 < event 1 <= done 1 < gate 2 < event 2 <= done 2
-// The gate's event is new if it is later than `done`. Another event is new if the gate's is, and it
-// is not earlier than the gate's.
+// So the gate's time is new if it is later than `done`. Another event's is new if the gate's is,
+// and it is not earlier than the gate's.
 bool Device::graph_came_to(std::int32_t event) const {
   if (parts_->gate.done()) return true;
   const GpuPlan& plan = *job_.plan;

@@ -22,7 +22,7 @@ class MegatronOptimizer {
     }
     const bool offloads = args_->flag("optimizer_cpu_offload");
     if (offloads) {
-      // Megatron-LM's flag is all by default, Megatron-Bridge's field nothing.
+      // Without a fraction Megatron-LM offloads everything, Megatron-Bridge nothing.
       const double share =
           args_->number("optimizer_offload_fraction").value_or(bridge_ ? 0.0 : 1.0);
       if (share < 0 || share > 1) args_->fail("optimizer_offload_fraction", "a number from 0 to 1");

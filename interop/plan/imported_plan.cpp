@@ -284,7 +284,7 @@ void list_unread(const FieldReader& reader, std::string_view quiet, const std::s
   }
 }
 
-void leave_out_unknown(ImportedPlan* plan) {
+void leave_out_future_keys(ImportedPlan* plan) {
   std::erase_if(plan->keys, [&](const ImportedKey& key) {
     const bool unknown = !is_scenario_key(key.key);
     if (unknown)

@@ -135,7 +135,7 @@ void list_unread(const FieldReader& reader, std::string_view quiet, const std::s
                  ImportedPlan* plan);
 
 // Moves the keys that a scenario does not have yet to `not_expressed`.
-void leave_out_unknown(ImportedPlan* plan);
+void leave_out_future_keys(ImportedPlan* plan);
 
 // Returns the plan as a scenario's TOML. Comment lines list the sources, each assumption and each
 // thing left out; a plan without a cluster gets one that is commented out.

@@ -23,7 +23,7 @@ GroupTimes::GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<Kn
 // Returns the first rank of the stage. If all nodes are alike on one switch, returns that rank
 // modulo a node's GPUs: stages that lie alike then share a description.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
-  const int begin = stage * layout.block();
+  const int begin = stage * layout.pipeline_rank_gpus();
   const ClusterSpec& spec = site_.cluster.spec();
   const bool is_one_switch = site_.cluster.nodes_alike() && spec.fabric.kind == Fabric::Star;
   return is_one_switch && !base_.cluster.cyclic ? begin % spec.gpus_per_node : begin;
@@ -39,7 +39,7 @@ int GroupTimes::first_gpus_standing_for_all(int span) const {
 // Tensor groups have neighbouring ranks, context groups ranks tp apart. Expert groups have ranks
 // expert_tp apart. If a part of the block stands for all of it, only that part is described.
 RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const {
-  RankGroups groups{.group_kind = group_kind, .kind = kind, .block = layout.block()};
+  RankGroups groups{.group_kind = group_kind, .kind = kind, .block = layout.pipeline_rank_gpus()};
   if (group_kind == GroupKind::Tensor) {
     groups.size = layout.tp;
   } else if (group_kind == GroupKind::Context) {
@@ -59,7 +59,8 @@ RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommK
 RankGroups GroupTimes::of_amax(const Layout& layout, GroupKind group_kind, int stage) const {
   RankGroups groups = of_data(layout, CommKind::AllReduce, {stage});
   groups.group_kind = group_kind;
-  groups.size = group_kind == GroupKind::Tensor ? layout.tp * layout.cp : layout.block();
+  groups.size =
+      group_kind == GroupKind::Tensor ? layout.tp * layout.cp : layout.pipeline_rank_gpus();
   return groups;
 }
 
@@ -69,10 +70,10 @@ RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const
     std::swap(from, to);  // links are alike both ways
   return {.group_kind = GroupKind::Pipeline,
           .kind = CommKind::SendRecv,
-          .begin = to > from ? begin_of(layout, from) : from * layout.block(),
-          .block = layout.block(),
+          .begin = to > from ? begin_of(layout, from) : from * layout.pipeline_rank_gpus(),
+          .block = layout.pipeline_rank_gpus(),
           .blocks = 2,
-          .block_stride = (to - from) * layout.block()};
+          .block_stride = (to - from) * layout.pipeline_rank_gpus()};
 }
 
 RankGroups GroupTimes::of_data(const Layout& layout, CommKind kind,
@@ -80,9 +81,10 @@ RankGroups GroupTimes::of_data(const Layout& layout, CommKind kind,
   return {.group_kind = GroupKind::Data,
           .kind = kind,
           .begin = begin_of(layout, stages.front()),
-          .block = layout.block(),
+          .block = layout.pipeline_rank_gpus(),
           .blocks = static_cast<int>(stages.size()),
-          .block_stride = stages.size() > 1 ? (stages[1] - stages[0]) * layout.block() : 0};
+          .block_stride =
+              stages.size() > 1 ? (stages[1] - stages[0]) * layout.pipeline_rank_gpus() : 0};
 }
 
 const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {

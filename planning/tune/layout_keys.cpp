@@ -125,7 +125,7 @@ const LayoutKey kLayoutKeys[] = {
     {"parallel.ep", number_word,
      [](S s, L l) {
        Ints all = divisors(expert_layer(s.job.model).experts);
-       std::erase_if(all, [&](int ep) { return l.block() % (ep * l.expert_tp) != 0; });
+       std::erase_if(all, [&](int ep) { return l.pipeline_rank_gpus() % (ep * l.expert_tp) != 0; });
        return all;
      },
      [](S s, L) { return s.job.model.is_moe(); }, PLAN_MEMBER(ep)},
@@ -220,6 +220,7 @@ std::string modules_word(int modules) {
 
 int modules_of(std::string_view words) {
   int modules = 0;
+  // The "+" behind them gives "" and "core_attn+" an empty last word, which names no module.
   for (const std::string& word : split(std::string(words) + "+", "+")) {
     const auto found = std::ranges::find(kRecomputeModules, word, &RecomputeModule::name);
     if (found == std::end(kRecomputeModules)) return 0;

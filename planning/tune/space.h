@@ -42,7 +42,7 @@ struct Layout {
   int recompute_modules = kAsScenario;                    // one bit for each module (modules_of)
 
   int stages() const { return pp * vpp; }
-  int block() const { return tp * cp * dp; }  // GPUs of a pipeline rank
+  int pipeline_rank_gpus() const { return tp * cp * dp; }
   int microbatches(const Scenario& base) const {
     return base.job.plan.global_batch / (micro_batch * dp);
   }

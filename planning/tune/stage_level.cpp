@@ -52,10 +52,10 @@ void place_in_block(const Layout& layout, const Plan& plan, const Slots& slots, 
   if (slot == slots.data) groups->stride = layout.tp;
   if (slot == slots.expert_data) groups->stride = layout.ep * std::max(layout.expert_tp, 1);
   if (slot == slots.data || slot == slots.expert_data)
-    groups->size = (shard > 0 ? cut : layout.block()) / groups->stride;
+    groups->size = (shard > 0 ? cut : layout.pipeline_rank_gpus()) / groups->stride;
   if (slot == slots.replicas || slot == slots.expert_replicas) {
     groups->stride = cut;
-    groups->size = layout.block() / cut;
+    groups->size = layout.pipeline_rank_gpus() / cut;
   }
   if (slot == slots.secondary) {  // ZeRO's hpZ
     groups->stride = layout.tp;

@@ -220,7 +220,7 @@ int StageLevel::first_gpus_standing_for_all(const Layout& layout) const {
 Layout StageLevel::canonical(Layout layout) const {
   layout.vpp = 1;
   if (const int alike = first_gpus_standing_for_all(layout); alike > 0) {
-    layout.dp = std::min(layout.block(), alike) / (layout.tp * layout.cp);
+    layout.dp = std::min(layout.pipeline_rank_gpus(), alike) / (layout.tp * layout.cp);
     layout.pp = std::min(layout.pp, 2);  // every number of stages above 1 gives the same times
   }
   return layout;

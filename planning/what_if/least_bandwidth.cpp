@@ -46,9 +46,9 @@ double excess(const Metrics& metrics) {
          (kExposedShare * metrics.iteration_s);
 }
 
-// Whether the bandwidth between nodes changes the prices of communication and nothing else. It also
-// changes an order that is made for costs; and compute if tensor groups cross nodes, since the
-// CPU's time to launch kernels is hidden behind their collectives.
+// Returns whether another bandwidth between nodes changes nothing but the prices of communication.
+// False if the order is made for costs: it changes, too. False if tensor groups cross nodes: their
+// collectives hide the CPU's time to launch kernels, so that compute changes.
 bool changes_prices_alone(const Scenario& scenario, const CompiledJob& job) {
   const JobSettings& settings = scenario.job;
   const bool is_named = settings.order_file.empty() && !settings.found_order;

@@ -44,7 +44,7 @@ std::map<std::string, std::string> megatron_cases() {
 
 // Peak bytes of each pipeline rank; nothing for a plan that no scenario expresses.
 std::optional<std::vector<double>> peaks_of(ImportedPlan plan, const std::string& preset) {
-  leave_out_unknown(&plan);
+  leave_out_future_keys(&plan);
   plan.set("cluster.preset", preset, "");
   const Folder folder;
   const auto scenarios = try_load(folder, scenario_text(plan));

@@ -44,7 +44,8 @@ RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_cou
         times.comms[{label, ranks}].push_back(ns);
     }
     if (kernel.activity != Activity::Compute || kernel.action < 0) continue;
-    // The annotation of a part alone, such as "mlp(B)", does not say which pass the part is of.
+    // Skips the annotation of a part alone, such as "mlp(B)", which does not tell the pass; and
+    // kernels of another phase than their annotation's.
     const ProfileAction& action = rank.actions[kernel.action];
     if (!action.is_whole || action.phase != kernel.phase) continue;
     // The optimizer has one pass a step, for all stages.
@@ -133,8 +134,7 @@ void price_compute(Body* body, const RankTimes& times, MeasuredOps* measured) {
 
 // Gives communications their times. Ops and kernels with the same label and ranks match in order,
 // the first op with the first kernel, if there is one step and equally many of both; otherwise each
-// op takes the kernels' median. `rank` is the rank of the Program whose communicators the profile
-// has.
+// op takes the kernels' median. `rank`: the Program's rank for which the profile's rank stands.
 void price_comm(const Program& program, int rank, const RankTimes& times, int steps, Body* body,
                 MeasuredOps* measured) {
   std::map<std::pair<CommLabel, std::string>, std::vector<Op*>> ops_by_ranks;

@@ -16,9 +16,10 @@ namespace {
 constexpr int kMostOfAnySize = 1 << 20;
 constexpr int kParts = 25;  // of the shapes: each is predicted by a fit to the others
 
-// Passes over an array of 16-bit numbers (workload/model/blocks.cpp counts the same): a copy of a
-// token is read and written, and read again for its token's sum; the activation reads one or two
-// inner arrays and writes one.
+// Passes over an array of 16-bit numbers, as workload/model/blocks.cpp counts them. A copy of a
+// token is read and written, and read again for its token's sum; the sum is written once for each
+// token. The activation reads one or two inner arrays and writes one; pass_share, which is what
+// fusion and caches leave of passes, applies to it alone.
 constexpr double kCopyPasses = 3, kTokenPasses = 1;
 constexpr double kInnerPasses = 2, kGatedInnerPasses = 3;
 
@@ -26,9 +27,11 @@ Kernel kernel_of_experts(const FrameworkProfile& profile, const TimedExperts& ti
   const int local = timed.experts / timed.ep;
   const double copies = load * timed.tokens * timed.top_k / timed.ep;
   const std::int64_t rows = std::max<std::int64_t>(1, std::llround(copies / local));
-  double bytes = profile.pass_share * (timed.gated ? kGatedInnerPasses : kInnerPasses) *
-                     kSixteenBits * copies * timed.ffn +
-                 kSixteenBits * (kCopyPasses * copies + kTokenPasses * timed.tokens) * timed.hidden;
+  const double activation = profile.pass_share * (timed.gated ? kGatedInnerPasses : kInnerPasses) *
+                            kSixteenBits * copies * timed.ffn;
+  const double permutation =
+      kSixteenBits * (kCopyPasses * copies + kTokenPasses * timed.tokens) * timed.hidden;
+  double bytes = activation + permutation;
   // Casts read the tokens' side of both products in 16 bits and write it in the precision. The cost
   // model divides bytes by memory_efficiency; for casts, cast_efficiency takes its place.
   if (is_quantized(timed.precision))
