@@ -1,8 +1,7 @@
 // Writes a plan as names and values of Megatron-LM's fields: "parallel.tp" -> "8" becomes
 // {"tensor_model_parallel_size", "8"}. Command-line flags and the files of Megatron-Bridge and
-// ChatLearn are made of these. Values that Megatron-LM derives by itself are left out; keys that it
-// has no setting for, or only together with other settings, are noted by PlanKeys::leave().
-// Declared in interop/emit/plan_keys.h.
+// ChatLearn are made of these. Values that Megatron-LM derives are left out; keys that it has no
+// setting for, or only with other settings, go to PlanKeys::leave(). Declared in plan_keys.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -138,15 +137,16 @@ class FieldWriter {
       add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp_));
   }
 
-  // Returns the layout of these layers per stage; empty: they are even. Where embedding and loss
-  // count as a layer each makes them even, it adds the two fields that say so, but not for
-  // ChatLearn, which has none.
+  // Returns the layout of these layers per stage; empty: none is needed, as they are even. If they
+  // are once embedding and loss count as a layer each, it adds the two fields that say so.
+  // ChatLearn lacks these fields and gets the layout.
   std::string uneven_layout(const std::vector<int>& layers) {
     const bool listed = keys_->has("parallel.layers_per_stage");
-    const auto differs = [&](int stage) { return stage != layers[1]; };
-    if (!listed && std::ranges::none_of(layers, differs)) return "";
+    const auto is_as_first = [&](int stage) { return stage == layers.front(); };
+    if (std::ranges::all_of(layers, is_as_first) && !listed) return "";
     const long long all = keys_->whole("model.layers", 0);
-    if (listed || all <= 0 || (all + 2) % (pp_ * vpp_) != 0 || chatlearn_)
+    const bool are_even_with_ends = all > 0 && (all + 2) % (pp_ * vpp_) == 0;
+    if (!are_even_with_ends || listed || chatlearn_)
       return layout_text(layers, static_cast<int>(keys_->whole("model.mtp_layers", 0)));
     add("account_for_embedding_in_pipeline_split", "True");
     add("account_for_loss_in_pipeline_split", "True");
@@ -254,18 +254,18 @@ class FieldWriter {
     if (recompute_ != "selective") return;
     const bool is_delayed = precision_ == "fp8" && recipe_ == "delayed";
     const auto removed = std::erase_if(modules, [&](const std::string& module) {
-      return (module == "moe_act" && (is_delayed || !has_experts_)) ||  // refused of dense models
-             (module == "layernorm" && is_delayed);
+      if (module == "moe_act") return is_delayed || !has_experts_;  // refused of dense models
+      return module == "layernorm" && is_delayed;
     });
     if (removed > 0 && is_delayed)
       keys_->leave("train.recompute_modules", "delayed scaling keeps moe_act and layernorm");
     if (removed > 0 && modules.empty()) return;
-    if ((modules.empty() || modules == std::vector<std::string>{"core_attn"}) &&
-        keys_->flag("train.flash_attention", false))
+    const std::string words = fmt::format("{}", fmt::join(modules, " "));
+    if ((words.empty() || words == "core_attn") && keys_->flag("train.flash_attention", false))
       return keys_->leave("train.recompute",
                           "none here; Megatron-LM would run attention's forward again");
     add("recompute_granularity", recompute_);
-    if (!modules.empty()) add("recompute_modules", fmt::format("{}", fmt::join(modules, " ")));
+    if (!words.empty()) add("recompute_modules", words);
   }
 
   // Writes the offloaded activations, without those of modules that are recomputed.
@@ -337,13 +337,16 @@ class FieldWriter {
     const bool delays = keys_->flag("overlap.delay_wgrad", false);
     const bool overlaps_shared = keys_->flag("overlap.shared_experts", true) &&
                                  keys_->whole("model.shared_expert_ffn", 0) > 0 && ep_ > 1;
-    if (!keys_->flag("overlap.expert", false) || ep_ == 1) {
-      if (delays) keys_->leave("overlap.delay_wgrad", "with overlap.expert and ep only");
-      if (!overlaps_shared) return;
-      if (dispatcher_ == "allgather" || recomputes("shared_experts") || chatlearn_)
-        return keys_->note("overlap.shared_experts: here shared experts run ahead of the others");
-      return add("moe_shared_expert_overlap", "True");
-    }
+    const bool overlaps_microbatches = keys_->flag("overlap.expert", false) && ep_ != 1;
+    if (overlaps_microbatches) return write_overlap_of_microbatches(delays);
+    if (delays) keys_->leave("overlap.delay_wgrad", "with overlap.expert and ep only");
+    if (!overlaps_shared) return;
+    if (dispatcher_ == "allgather" || recomputes("shared_experts") || chatlearn_)
+      return keys_->note("overlap.shared_experts: here shared experts run ahead of the others");
+    add("moe_shared_expert_overlap", "True");
+  }
+
+  void write_overlap_of_microbatches(bool delays_weight_gradients) {
     const bool is_refused = !can_overlap_experts();
     if (is_refused || has_graphs_of_mlps()) {
       const char* const why =
@@ -353,7 +356,7 @@ class FieldWriter {
       return keys_->leave("overlap.delay_wgrad", why);
     }
     add("overlap_moe_expert_parallel_comm", "True");
-    if (delays) add("delay_wgrad_compute", "True");
+    if (delays_weight_gradients) add("delay_wgrad_compute", "True");
   }
 
   // Returns whether Megatron-LM can run another microbatch's compute beside expert all-to-alls.
@@ -407,13 +410,13 @@ class FieldWriter {
       keys_->leave("overlap.align_param_gather", "forced off without virtual stages");
   }
 
-  // Writes the size of the buckets in which gradients are reduced. Without one a bucket is a layer,
-  // which of these frameworks Megatron-FSDP alone has, in ZeRO 2 and 3. Megatron-LM's default is
-  // near that, and is written for Megatron-Bridge, whose own is three times as large.
+  // Writes the size of the buckets in which gradients are reduced. If the plan has none, a bucket
+  // is a layer. Only Megatron-FSDP (ZeRO 2 and 3) has such buckets. Megatron-LM's default size
+  // comes near; it is written for Megatron-Bridge, whose own default is three times as large.
   void write_bucket() {
     const std::string bucket = keys_->text("overlap.bucket_MB");
     if (zero_ >= 2) return keys_->leave("overlap.bucket_MB", "Megatron-FSDP reduces each layer");
-    if (pp_ != 1 || !keys_->flag("overlap.grad_reduce", false))
+    if (pp_ != 1 || !keys_->flag("overlap.grad_reduce", false))  // both ways it has one bucket
       return keys_->leave("overlap.bucket_MB", "a rank of a pipeline has one bucket");
     if (bucket.empty()) {
       if (bridge_)
@@ -440,7 +443,7 @@ class FieldWriter {
     const bool overlaps = method != "off" && has_sequence;
     if (method != "off" && !has_sequence)
       keys_->leave("overlap.tensor", "with train.sequence_parallel");
-    // Transformer Engine's linear layers do it, and Megatron-LM's own (tensor_parallel/layers.py).
+    // As the linear layers of Transformer Engine and Megatron-LM do (tensor_parallel/layers.py).
     if (method == "off" && has_sequence && keys_->has("overlap.tensor"))
       keys_->leave("overlap.tensor", "input gradients are always reduced beside weight gradients");
     if (bridge_ || overlaps) add("tp_comm_overlap", word(overlaps));

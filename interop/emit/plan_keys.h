@@ -27,7 +27,7 @@ class PlanKeys {
   void ignore(AnyKey key) { taken_.emplace(key.name()); }
   // Returns train.cross_entropy, or what train.fused_cross_entropy stands for; neither: `usual`.
   std::string loss(std::string_view usual);
-  // Lists a key, with the reason, among those that the format expresses in part or not at all.
+  // Lists a key, if it is set, among those that the format expresses in part or not at all.
   void leave(AnyKey key, std::string_view why);
 
   // Adds a line for something that is no key of the plan and that the format cannot say.
