@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// A scan keeps the input and the output of its convolution, and its gate.
+// A scan keeps the input and the output of its convolution.
 constexpr double kScanArrays = 2;
 
 // Logits of a router are fp32.
@@ -54,8 +54,8 @@ double input_bytes(const Plan& plan) {
 double copy_bytes(const Plan& plan) { return recipe_of(plan) ? input_bytes(plan) : 0; }
 
 // Returns the bytes that a token keeps in a layer's first half, on all tensor ranks together.
-// Attention keeps Q, K, V and the input of its output projection; a scan keeps its input, its
-// output and its gate.
+// Attention keeps Q, K, V and the input of its output projection; a scan keeps its convolution's
+// arrays, its gate and its output.
 double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   const Plan whole;  // with tp = 1
   const auto all = [&](std::int64_t (*columns)(const Model&, const Plan&)) {
@@ -180,9 +180,9 @@ struct ModuleArray {
 // Returns the arrays of attention's modules, as Megatron-LM groups them
 // (megatron/core/transformer/attention.py:1386, :1552 and :1626, multi_latent_attention.py:343).
 // With heads, the norm is fused with the product after it, and its input belongs to this product;
-// with latent attention it is a kernel of its own. Attention's output is needed by the backward of
-// the core and by that of the projection. In 16 bits both hold the same array: each copies it, and
-// it is freed once both copies are done. A quantized projection has a copy of its own.
+// with latent attention it is a kernel of its own. Attention's output belongs to two modules, core
+// and projection, and each copies it. In 16 bits it is one array, which counts as freed with the
+// projection. A quantized projection keeps a copy of its own, so that each module frees its array.
 std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
                                           const RecomputeModules& dropped) {
   using Modules = OffloadModules;
@@ -195,7 +195,9 @@ std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
                              static_cast<double>(key_value_columns(model, plan)));
   const double core = model.latent() && dropped.mla_up_proj ? 0 : e;
   const double out = all * static_cast<double>(output_columns(model, whole)) / plan.tp;
-  const double projected = copy > 0 ? copy : e;
+  const bool shares_output = copy == 0;
+  const double core_frees = shares_output ? 0 : e, projected = shares_output ? e : copy;
+  // An input of a CUDA graph cannot be offloaded.
   const bool norm_stays = model.latent() && plan.cuda_graphs && plan.cuda_graph_modules.attn;
   const double norm_in = norm_stays ? 0 : e;
   return {// The norm's input, and its output.
@@ -209,7 +211,7 @@ std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
            core, core},
           {&Modules::core_attn, all * kv, core, core},
           {&Modules::core_attn, matrix_bytes(model, plan) / e, e, e},
-          {&Modules::core_attn, out, copy > 0 ? e : 0, e},
+          {&Modules::core_attn, out, core_frees, e},
           // The same output, or the projection's quantized copy.
           {&Modules::attn_proj, out, projected, projected}};
 }
@@ -228,6 +230,7 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
   const double inner = rows * model.expert_ffn();
   const bool keeps_original = plan.precision == "fp8" && plan.fp8_recipe != Fp8Recipe::Mxfp8;
   const CudaGraphModules& graphs = plan.cuda_graph_modules;
+  // An input of a CUDA graph cannot be offloaded.
   const bool norm_stays = plan.cuda_graphs && (graphs.attn || graphs.moe_router);
   const double weighted = dropped.moe_act ? 0 : weighted_bytes(model, plan);
   const double norm_in = norm_stays ? 0 : e, gates = (model.gated_mlp ? 2 : 1) * inner;
@@ -235,12 +238,13 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
   const double hidden = tokens(model, plan) * model.hidden / sequence_ranks(plan);
   const ModuleArray residual = {&Modules::mlp_norm, hidden, norm_in, norm_in};
   if (dropped.moe) return {residual};
-  // The rows, which the first product takes; the activation's input; its output. The experts in one
-  // kernel have all three.
   return {residual,
+          // The first product's input.
           {&Modules::expert_fc1, into, in, keeps_original ? e : in},
+          // The activation's input; its output, if the probabilities' gradient needs it.
           {&Modules::moe_act, gates, e, e},
           {&Modules::moe_act, inner, weighted, weighted},
+          // Experts in one kernel: the inputs of the first product, activation and second product.
           {&Modules::fused_group_mlp, into, in, in},
           {&Modules::fused_group_mlp, gates, e, e},
           {&Modules::fused_group_mlp, inner, act_out, act_out}};
@@ -333,8 +337,8 @@ double output_activations(const Model& model, const Plan& plan) {
   return tokens(model, plan) * (e * model.hidden / sequence_ranks(plan) + logit_bytes(plan) * rows);
 }
 
-// 12 layers of 0.16 GB in Megatron-LM's test gpt3_mcore_te_tp2_pp1_te_a2a_ovlp_8experts_etp1_ep4
-// hold as many bytes as 13 would.
+// Counts one layer more, as 12 layers of 0.16 GB hold the bytes of 13 in Megatron-LM's test
+// gpt3_mcore_te_tp2_pp1_te_a2a_ovlp_8experts_etp1_ep4.
 double traded_activations(const Model& model, const OrderedPlan& plan) {
   if (!plan.trades_layers) return 0;
   return most_of_layers(
