@@ -16,11 +16,9 @@
 namespace tandem {
 namespace {
 
-// Returns "compute", or the name of the communication's group kind. Its lane has that name, except
-// for the pipeline's edges ("0>1").
+// Returns "compute", or the name of the communication's group kind.
 std::string_view category(const TraceRow& row) {
-  if (is_compute(row.kind)) return "compute";
-  return group_kind_name(group_kind_named(row.lane).value_or(GroupKind::Pipeline));
+  return is_compute(row.kind) ? "compute" : group_kind_name(group_kind_of_lane(row.lane));
 }
 
 // Returns the number of each rank's lanes, by name.

@@ -142,8 +142,8 @@ Result<ImportedPlan> import_all(const ImportCommand& options,
                                                                         .hosts = options.hosts,
                                                                         .gpus = options.gpus,
                                                                         .output = options.output}));
-  // What the job's files say of the cluster gives way to the cluster's files, but --set does not.
-  // Nor does cluster.gpus, so that two numbers that differ are refused.
+  // The cluster's files win over the job's files, and --set wins over both. cluster.gpus stays, so
+  // that two numbers that differ are refused.
   std::erase_if(plan.keys, [](const ImportedKey& key) {
     return key.key.starts_with("cluster.") && key.key != "cluster.gpus" &&
            key.source != ImportedKey::Set;
