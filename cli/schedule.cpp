@@ -124,7 +124,9 @@ Status explain_iteration(const Scenario& scenario, const OrderedJob& job, double
   const double data_s = result.exposed_s[static_cast<std::size_t>(GroupKind::Data)];
   const double optimizer_s = mean_optimizer_s(played.job.program);
   const double beside_s = result.iteration_s - stages_s;
-  const bool in_line = job.plan.pp > 1 && !lower_options(scenario.job, job.order, {}).overlap_p2p;
+  const bool overlaps = lower_options(scenario.job, job.order, {}).overlap_p2p;
+  const bool is_longer = beside_s >= 1e-6 * result.iteration_s;
+  const bool in_line = job.plan.pp > 1 && !overlaps && is_longer;
   const std::string text = fmt::format(
       "The whole iteration takes {:.4g} s on the ideal engine, {} beside its stages' passes: "
       "communication of gradients and parameters that nothing hides {:.4g} s of the mean rank, its "

@@ -185,8 +185,8 @@ class LocalRanks {
         terminate_all_after(succeeded ? Clock::duration(kTimeToEnd) : kTimeAfterRank0);
       else if (!succeeded)
         terminate_all_after(kTimeToNotice);
-      const bool killed_by_others = WIFSIGNALED(status) && !any_signalled_;
-      if (is_rank_0 && killed_by_others)
+      const bool not_by_us = WIFSIGNALED(status) && !any_signalled_;
+      if (is_rank_0 && not_by_us)
         killed_rank_0_ = fmt::format("rank 0 was killed by signal {} ({})", WTERMSIG(status),
                                      strsignal(WTERMSIG(status)));
     }
@@ -196,7 +196,7 @@ class LocalRanks {
   Clock::time_point next_signal_at_ = Clock::time_point::max();  // SIGTERM, then SIGKILL
   bool sigterm_sent_ = false;
   bool any_signalled_ = false;  // by this process
-  std::string killed_rank_0_;   // says which signal of another process killed rank 0; empty: none
+  std::string killed_rank_0_;   // says which signal that this process did not send ended rank 0
 };
 
 }  // namespace

@@ -52,8 +52,8 @@ Result<int> run_mpirun(int ranks);
 // ranks.
 //
 // Returns rank 0's exit status if that is not 0, else the greatest of all. A rank that a signal
-// ended counts as 128 + the signal. Returns an Error with that status if a signal that another
-// process sent killed rank 0: rank 0 reports the failures of others, but cannot report its own end.
+// ended counts as 128 + the signal. Returns an Error with that status if a signal ended rank 0
+// that this process did not send: rank 0 reports how others failed, but cannot report its own end.
 //
 // REQUIRES: no other thread runs, and no children.
 Result<int> run_ranks(int ranks);

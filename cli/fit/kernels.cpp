@@ -163,8 +163,7 @@ void add_kernels(const Command& app) {
       "kernels",
       "Fits the constants of GEMMs, fused attention, collectives inside a node and DeepEP, in "
       "topology/presets, to those that others timed alone, and prints how a fit to a random half "
-      "of "
-      "them predicts the other half; of experts' grouped GEMMs, a fit to other shapes.");
+      "of them predicts the other half; of experts' grouped GEMMs, a fit to other shapes.");
   command.option("folder", &options->folder,
                  "of gemm.csv, attention.csv, collectives.csv, deepep.csv and experts.csv; default "
                  "validation/kernels");

@@ -23,8 +23,8 @@ std::string grouped(std::int64_t number) {
 std::string plans_table(const Tuned& tuned, int width) {
   using Row = const Finalist&;
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
-  const auto exposed_fraction = [](const RunResult& run) {
-    return std::accumulate(run.exposed_s.begin(), run.exposed_s.end(), 0.0) / run.iteration_s;
+  const auto exposed_percent = [](const RunResult& run) {
+    return 100 * std::accumulate(run.exposed_s.begin(), run.exposed_s.end(), 0.0) / run.iteration_s;
   };
   std::vector<Column<Finalist>> columns = {
       {"", [](Row f) { return f.label; }, Place::Name},
@@ -38,8 +38,7 @@ std::string plans_table(const Tuned& tuned, int width) {
        {"model TF/s", [=](Row f) { return tenths(f.result->training->model_tflops_per_gpu); }},
        {"MFU %", [=](Row f) { return tenths(100 * f.result->training->mfu); }, Place::First},
        {"bubble %", [=](Row f) { return tenths(100 * f.result->bubble_fraction); }},
-       {"exposed %", [=](Row f) { return tenths(100 * exposed_fraction(*f.result)); },
-        Place::Beside},
+       {"exposed %", [=](Row f) { return tenths(exposed_percent(*f.result)); }, Place::Beside},
        {"GiB", [=](Row f) { return tenths(f.result->training->memory.total / GiB); }, Place::First},
        {"fits", [](Row f) { return verdict_cell(*f.result->training); }, Place::First}},
       &columns);
