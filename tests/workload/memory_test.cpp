@@ -29,8 +29,9 @@ TEST_CASE("a pipeline's first rank holds Korthikanti et al.'s total, equations 5
 }
 
 TEST_CASE("until its weight gradient a microbatch keeps all but matrices and 16 bits a logit") {
-  // "Zero Bubble Pipeline Parallelism", table 1: 32 s b h a layer without the masks, 34 with them;
-  // no matrices, and recompute saves nothing. The head keeps its two inputs and fp16 gradients.
+  // "Zero Bubble Pipeline Parallelism", table 1, has 32 s b h a layer; two masks are counted here,
+  // too. No matrices, and recompute saves nothing. The head keeps its two inputs and fp16
+  // gradients.
   const double s = kSequence, b = kBatch, h = kHidden, L = 48, pp = 4, t = 8, vocab = 51200;
   Plan plan = plan_of(8, 4);
   plan.sequence_parallel = true;

@@ -11,10 +11,11 @@ namespace tandem {
 // Returns what one layer keeps from its forward to its backward. REQUIRES: layers that are alike.
 double layer_activations(const Model& model, const Plan& plan, Recompute recompute);
 
-// Returns what one layer keeps from its input gradient (I) to its weight gradient (W): all but
-// attention's matrices, which no weight needs. In "Zero Bubble Pipeline Parallelism" (arXiv
-// 2401.10241), table 1, this is 32 s b h of s b h (34 + 5as/h); the other 2 are masks, which count
-// here. Recompute and offloading save nothing of it: I has made it anew, or taken it back.
+// Returns what one layer keeps from its input gradient (I) to its weight gradient (W): about what
+// it kept before, without attention's matrices. W needs the inputs of products and the gradients of
+// their outputs: 14 and 18 s b h of a GPT layer, which kept s b h (34 + 5as/h) ("Zero Bubble
+// Pipeline Parallelism", arXiv 2401.10241, table 1). Recompute and offloading save nothing of it,
+// as I has made it anew, or taken it back.
 double stashed_activations(const Model& model, const Plan& plan);
 
 // The arrays that a layer sends to the CPU's memory in its forward, and takes back for its
