@@ -5,6 +5,7 @@
 #include "job/memory_timeline.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "schedule/lowering/lower_pass.h"
@@ -41,7 +42,9 @@ class LiveStages {
   }
 
   const std::vector<LiveActivations::Entry>& now() const { return live_; }
-  int held() const { return held_; }  // microbatches of all stages, from F to B or W
+  // Return the microbatches of all stages: from F to B or W, and from I to W.
+  int held() const { return held_; }
+  int waiting() const { return waiting_; }
 
  private:
   bool add(const Action& action, int microbatches, int stashed) {
@@ -49,12 +52,13 @@ class LiveStages {
     entry.microbatches += microbatches;
     entry.stashed += stashed;
     held_ += microbatches + stashed;
+    waiting_ += stashed;
     return true;
   }
 
   std::vector<LiveActivations::Entry> live_;
   std::vector<std::size_t> place_;  // by stage: its index in live_
-  int held_ = 0;
+  int held_ = 0, waiting_ = 0;
 };
 
 }  // namespace
@@ -63,18 +67,28 @@ LiveActivations live_activations(const Order& order) {
   LiveActivations live;
   if (order.vocabulary > 0) live.outputs = peak_outputs(order);
   const std::vector<int> rank_of = stage_to_rank(order);
+  bool has_waiting = false;
   for (int rank = 0; rank < order.pp(); ++rank) {
     LiveStages now(order, rank_of, rank);
-    auto& peak = live.ranks.emplace_back(now.now());
+    auto& fullest = live.ranks.emplace_back(now.now());
+    auto& latest = live.waiting.emplace_back(now.now());
     int most = 0;
+    std::pair<int, int> most_waiting = {0, 0};
     for (const Action& action : order.ranks[rank]) {
       now.act(action);
-      const bool goes_on = order.trades_layers && action.with_next;
-      if (now.held() <= most || goes_on) continue;
-      most = now.held();
-      peak = now.now();
+      if (order.trades_layers && action.with_next) continue;  // the step goes on
+      if (now.held() > most) {
+        most = now.held();
+        fullest = now.now();
+      }
+      if (const std::pair waiting(now.waiting(), now.held()); waiting > most_waiting) {
+        most_waiting = waiting;
+        latest = now.now();
+      }
     }
+    has_waiting |= most_waiting.first > 0;
   }
+  if (!has_waiting) live.waiting.clear();
   return live;
 }
 

@@ -19,11 +19,11 @@ namespace {
 
 struct EventHash {
   std::size_t operator()(const TimelineEvent& e) const {
-    std::size_t hash = 0;
+    std::uint64_t hash = 0;
     for (const std::int64_t value : {e.start_ns, e.length_ns, e.waited_ns, std::int64_t{e.kind},
                                      std::int64_t{e.stage}, std::int64_t{e.microbatch}})
-      hash = (hash ^ static_cast<std::size_t>(value)) * 0x9E3779B97F4A7C15u;
-    return hash ^ (hash >> 32);
+      hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15u;
+    return static_cast<std::size_t>(hash ^ (hash >> 32));
   }
 };
 

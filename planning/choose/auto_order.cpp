@@ -117,7 +117,7 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
           return held_by_rank(*memory, stages, stage, waits).activations - held->activations;
         };
         bytes.live = more(/*waits=*/false);
-        bytes.stash = std::min(bytes.live, more(/*waits=*/true));
+        bytes.stash = more(/*waits=*/true);
       }
       bytes_of_all_stages += bytes.live;
     }

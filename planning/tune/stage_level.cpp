@@ -133,7 +133,7 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
 }
 
 // Counts the most microbatches alive on each rank. A memory timeline (job/memory_timeline.h) gives
-// up to a thousandth more, and takes a hundred times as long.
+// a little more, and takes a hundred times as long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
   return peak_bytes(candidate, live_activations(order));
 }

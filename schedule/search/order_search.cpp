@@ -118,7 +118,7 @@ class OrderSearch::State {
     for (const TriedPolicy& tried : policies()) {
       PolicyScheduler scheduler(problem_);
       scheduler.play(tried.policy);
-      orders.push_back(played(scheduler.order()));
+      if (Order order = scheduler.order(); fits(problem_, order)) orders.push_back(played(order));
     }
     std::ranges::stable_sort(orders, {}, &SearchedOrder::makespan);
     std::vector<SearchedOrder> distinct;

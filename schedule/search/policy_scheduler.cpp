@@ -57,8 +57,9 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     stage.transfer_on = to(s + 1);
     stage.transfer_back = to(s - 1);
     stage.live_bytes = problem.bytes[s].live;
-    stage.stash_bytes = problem.bytes[s].stash;
-    CHECK(stage.stash_bytes <= stage.live_bytes);
+    // A policy looks at memory before each F alone, so I must not add to it. OrderSearch drops
+    // orders that then hold too much.
+    stage.stash_bytes = std::min(problem.bytes[s].stash, problem.bytes[s].live);
     stage.room_bytes = stage.live_bytes;
     for (const int later : ranks_[stage.rank].stages) stage.room_bytes += stages_[later].live_bytes;
     ranks_[stage.rank].stages.push_back(s);

@@ -11,7 +11,7 @@ namespace tandem {
 // The bytes of activations that a stage keeps for one microbatch.
 struct StageBytes {
   double live = 0;   // from its F to its I or B
-  double stash = 0;  // from its I to its W; at most `live`
+  double stash = 0;  // from its I to its W; more than `live` under recompute
 };
 
 // One chain of stages on pipeline ranks. Times are in any one unit. All vectors of stages are as

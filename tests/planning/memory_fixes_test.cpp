@@ -125,6 +125,23 @@ TEST_CASE("a rank's microbatches are held until their weight gradients") {
   REQUIRE(live.ranks[0].size() == 1);
   CHECK(live.ranks[0][0].microbatches == 1);
   CHECK(live.ranks[0][0].stashed == 2);
+  CHECK(live.waiting.size() == 1);
+  CHECK(live.waiting[0][0].stashed == 2);
+}
+
+TEST_CASE("with recompute the fullest moment may be when most wait for their weight gradients") {
+  // 0F0 0F1 0I0 0I1 0W0 0W1: two layers' inputs, then two whole layers' activations.
+  const auto order = order_in_rows({{"0F0", "0F1", "0I0", "0I1", "0W0", "0W1"}});
+  REQUIRE(order.ok());
+  const Scenario scenario =
+      load(kSmall, {"parallel.pp=1", "parallel.dp=4", "train.recompute=full"}).front();
+  const auto at = [&](const LiveActivations& live) {
+    return peak_memory(scenario.job.model, scenario.job.plan, live).activations;
+  };
+  LiveActivations live = live_activations(*order);
+  const double peak = at(live);
+  live.waiting.clear();
+  CHECK(at(live) < peak);
 }
 
 TEST_CASE("a plan that does not fit gets at most three changes, which fit and take what they say") {

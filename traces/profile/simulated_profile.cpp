@@ -34,7 +34,7 @@ struct CommWords {
 };
 
 CommWords words_of(OpKind kind) {
-  constexpr CommWords kWords[] = {
+  constexpr CommWords kCommWords[] = {
       // by OpKind, from Send on
       {"send", "ncclDevKernel_SendRecv"},
       {"recv", "ncclDevKernel_SendRecv"},
@@ -43,7 +43,7 @@ CommWords words_of(OpKind kind) {
       {"_allgather_base", "ncclDevKernel_AllGather_RING_LL", true, false},
       {"all_to_allv", "ncclDevKernel_SendRecv"},
       {"coalesced", "ncclDevKernel_SendRecv"}};  // a ring's step: a send and a receive as one
-  return kWords[static_cast<std::size_t>(kind) - static_cast<std::size_t>(OpKind::Send)];
+  return kCommWords[static_cast<std::size_t>(kind) - static_cast<std::size_t>(OpKind::Send)];
 }
 
 // Returns for instance "PP:1F3" ("Optimizer.step#" for the optimizer); nothing for an event without

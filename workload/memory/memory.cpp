@@ -400,12 +400,16 @@ MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveAct
   CHECK(!live.ranks.empty());
   const PlanMemory memory(model, plan);
   MemoryUse worst;
-  for (std::size_t rank = 0; rank < live.ranks.size(); ++rank) {
-    MemoryUse use =
-        memory.of_rank(live.ranks[rank], rank < live.outputs.size() ? live.outputs[rank] : 0);
-    use.rank = static_cast<int>(rank);
-    if (rank == 0 || use.total() > worst.total()) worst = use;
-  }
+  const auto add_ranks = [&](const std::vector<std::vector<LiveActivations::Entry>>& ranks) {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      MemoryUse use =
+          memory.of_rank(ranks[rank], rank < live.outputs.size() ? live.outputs[rank] : 0);
+      use.rank = static_cast<int>(rank);
+      if (use.total() > worst.total()) worst = use;
+    }
+  };
+  add_ranks(live.ranks);
+  add_ranks(live.waiting);
   return worst;
 }
 

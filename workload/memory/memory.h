@@ -36,6 +36,9 @@ struct LiveActivations {
   std::vector<std::vector<Entry>> ranks;
   // By rank, with plan.vocabulary: the most microbatches between S and T.
   std::vector<int> outputs = {};
+  // By rank: the same at the moment when most microbatches wait for W, as these may hold more than
+  // others do (recompute, offloading). Empty without W.
+  std::vector<std::vector<Entry>> waiting = {};
 };
 
 // A stage's share of a GPU's memory; numbers without a type of their own are bytes.

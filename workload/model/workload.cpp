@@ -137,10 +137,13 @@ class Assembler {
       compute(&backward->input, vocabulary_->norm_gradient, -1);
     } else if (last) {
       HeldParameters held;
-      if (!plan_.mtp_before_loss) held = mtp_share(model_, plan_);
-      const double head = head_share(model_, plan_);
-      held.dense += head;
-      units->push_back(unit_of(held, head));
+      double wide = head_share(model_, plan_);
+      if (!plan_.mtp_before_loss) {
+        held = mtp_share(model_, plan_);
+        wide += mtp_routers();
+      }
+      held.dense += head_share(model_, plan_);
+      units->push_back(unit_of(held, wide));
       add_head(forward, backward, unit);
       for (int i = 0; i < model_.mtp_layers; ++i) {
         if (plan_.mtp_before_loss) {
@@ -153,7 +156,7 @@ class Assembler {
       HeldParameters held = mtp_share(model_, plan_);
       const double embedding = mtp_embedding_share(model_, plan_);
       held.dense += embedding;
-      units->push_back(unit_of(held, embedding));
+      units->push_back(unit_of(held, embedding + mtp_routers()));
       for (int i = 0; i < model_.mtp_layers; ++i) add_mtp(forward, backward, unit);
     }
   }
@@ -302,6 +305,11 @@ class Assembler {
             .parameter_bytes = std::llround(held.dense * parameter + widening),
             .expert_gradient_bytes = std::llround(held.expert * gradient),
             .expert_parameter_bytes = std::llround(held.expert * parameter)};
+  }
+
+  // Returns the parameters of the routers of the layers that predict further tokens.
+  double mtp_routers() const {
+    return model_.mtp_layers * router_parameters(model_.layer(model_.layers - 1));
   }
 
   ParameterUnit wide_unit(double parameters) const {
