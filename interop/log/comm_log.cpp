@@ -277,8 +277,8 @@ class CommLogReader {
     const auto last = std::find(columns.rbegin(), columns.rend(), columns[wrong]);
     const auto wrong_in_place = static_cast<std::size_t>(columns.rend() - last) - 1;
     const auto bytes = real_of(cell(0)), count = real_of(cell(1));
-    const auto time_us = real_of(cell(column_of("time")));
-    const auto busbw = real_of(cell(column_of("busbw")));
+    const auto time_us = real_of(cell(column_of("time"))),
+               busbw = real_of(cell(column_of("busbw")));
     const auto type = kTypeBytes.find(cell(2));
     const auto root = real_of(cell(column_of("root"))), wrong_values = real_of(cell(wrong));
     const auto is_size = [](std::optional<double> size) {
@@ -294,11 +294,12 @@ class CommLogReader {
                                fmt::join(columns, ", ")));
     if (type == kTypeBytes.end())
       return fault(fmt::format("found the type '{}', expected one of nccl-tests'", cell(2)));
-    const std::string_view redop = no_redop ? "" : cell(redop_column);
+    constexpr std::string_view kNoRedop = "none";
+    const std::string_view redop = no_redop ? kNoRedop : cell(redop_column);
     const RowForm form = {.bytes = static_cast<Bytes>(*bytes),
                           .count = static_cast<Bytes>(*count),
                           .type_bytes = type->second,
-                          .reduces = redop != "none" && !redop.empty(),
+                          .reduces = redop != kNoRedop && !redop.empty(),
                           .rooted = root && *root >= 0,
                           .checked = wrong_values.has_value(),
                           .checked_in_place = real_of(cell(wrong_in_place)).has_value()};
