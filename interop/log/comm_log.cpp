@@ -277,13 +277,11 @@ class CommLogReader {
     const auto last = std::find(columns.rbegin(), columns.rend(), columns[wrong]);
     const auto wrong_in_place = static_cast<std::size_t>(columns.rend() - last) - 1;
     const auto bytes = real_of(cell(0)), count = real_of(cell(1));
-    const auto time_us = real_of(cell(column_of("time"))),
-               busbw = real_of(cell(column_of("busbw")));
+    const auto time_us = real_of(cell(column_of("time")));
+    const auto busbw = real_of(cell(column_of("busbw")));
     const auto type = kTypeBytes.find(cell(2));
     const auto root = real_of(cell(column_of("root"))), wrong_values = real_of(cell(wrong));
-    const auto is_size = [](std::optional<double> size) {
-      return size && *size >= 0 && *size <= 0x1p50;
-    };
+    const auto is_size = [](auto size) { return size && *size >= 0 && *size <= 0x1p50; };
     const auto is_check = [&](std::size_t column) {
       return cell(column) == "N/A" || real_of(cell(column));
     };
