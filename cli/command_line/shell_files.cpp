@@ -97,7 +97,7 @@ std::string in_single_quotes(const std::string& text) {
 // an option whose values are listed, offers these values. A branch of the latter is, for example,
 //   'explain --engine') words='ideal simgrid' ;;
 std::string bash(const CLI::App& app) {
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   std::string function = "_" + name;
   for (char& c : function) c = c == '-' ? '_' : c;
   std::string words_by_command, values_by_option;  // branches of the case statements

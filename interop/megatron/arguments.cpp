@@ -437,14 +437,12 @@ void MegatronArguments::list_unread_flags(bool has_experts, ImportedPlan* plan) 
                            (argument.value == "True" || argument.value == "False");
     const std::string line = fmt::format("{}: {}{}", argument.where, argument.spelled,
                                          is_switch ? "" : " " + argument.value);
-    const bool idle = is_dense && name.starts_with("moe_");
-    if (idle) {
-      ++plan->without_effect;
-    } else if (effect && !effect->empty()) {
+    const bool is_idle = is_dense && name.starts_with("moe_");
+    if (!is_idle && effect && !effect->empty()) {
       plan->not_expressed.push_back(fmt::format("{}: {}", line, *effect));
-    } else if (taken_.contains(name)) {
+    } else if (!is_idle && taken_.contains(name)) {
       continue;
-    } else if (effect || is_quiet_argument(name) || is_off(argument.value)) {
+    } else if (is_idle || effect || is_quiet_argument(name) || is_off(argument.value)) {
       ++plan->without_effect;
     } else {
       plan->not_understood.push_back(line);
