@@ -456,9 +456,11 @@ TEST_CASE("Megatron-Bridge is told objects, a layout's stages, and what a recipe
                                             {"model.layers", "61"},
                                             {"cluster.gpus", "64"}});
   INFO(text);
+  const char* const precision =
+      "mixed_precision:\n  _target_: "
+      "megatron.bridge.training.mixed_precision.MixedPrecisionConfig";
   for (const char* line :
-       {"mixed_precision:\n  _target_: "
-        "megatron.bridge.training.mixed_precision.MixedPrecisionConfig",
+       {precision,
         "comm_overlap:\n  _target_: megatron.bridge.training.comm_overlap.CommOverlapConfig",
         "  params_dtype: {_target_: torch.bfloat16, _call_: false}", "  context_parallel_size: 1",
         "  pipeline_model_parallel_layout: 'Et*8|(t*8|)*6t*5L'",
