@@ -19,19 +19,18 @@ namespace tandem {
 Result<MeasuredFiles> measured_files(const std::vector<std::string>& files) {
   MeasuredFiles found;
   for (const std::string& file : files) {
-    if (may_be_profile(file)) {
-      found.profiles.push_back(file);
-    } else if (is_log_file(file)) {
+    const bool is_profile = may_be_profile(file);
+    if (!is_profile && is_log_file(file)) {
       if (!found.log.empty())
         return Error::at(file,
                          fmt::format("found a second log beside {}, expected one", found.log));
       found.log = file;
-    } else if (std::filesystem::is_regular_file(file)) {
+    } else if (!is_profile && std::filesystem::is_regular_file(file)) {
       return Error::at(file,
                        "found neither a profile (*.json, *.json.gz, SQLite) nor a log with "
                        "seconds of iterations, expected one of them");
     } else {
-      found.profiles.push_back(file);  // it is not there, which the reader of profiles says
+      found.profiles.push_back(file);  // the reader of profiles says if it is not there
     }
   }
   return found;
