@@ -81,8 +81,8 @@ void add_experts_between_nodes(const Scenario& scenario, const CompiledJob& job,
       ep, job.plan.expert_tensor(), node));
 }
 
-// Returns, of a communicator's operation, for example "data all_gather of 4 ranks on 2 nodes";
-// nothing if the cluster's calibration has a row for it.
+// Names a communicator's operation, such as "data all_gather of 4 ranks on 2 nodes", if the
+// cluster's calibration has no row for it; else returns nothing.
 std::string without_row(const Communicator& group, CommKind kind, const Site& site) {
   std::set<NodeId> nodes;
   for (const Rank member : group.members)

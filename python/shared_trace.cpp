@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file.h"
 #include "base/json_text.h"
 #include "traces/event_records.h"
 #include "traces/trace_files.h"
@@ -26,17 +27,6 @@ constexpr std::size_t kAlignment = 64;  // bytes; the records begin at a multipl
 
 Error no_memory(const char* what) {
   return Error{fmt::format("the events: {}: {}", what, std::strerror(errno)), Error::Failed};
-}
-
-// Writes all bytes. Returns whether that succeeded.
-bool put(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 // Returns the head, filled with blanks up to the alignment.
@@ -77,10 +67,10 @@ SharedTrace::~SharedTrace() {
 }
 
 Status SharedTrace::write(const Program& program, const Trace& trace) const {
-  bool written = put(file_, head_of(program, trace));
+  bool written = write_all(file_, head_of(program, trace)) == 0;
   stream_records(program, trace, [&](std::span<const EventRecord> records) {
-    written = written &&
-              put(file_, {reinterpret_cast<const char*>(records.data()), records.size_bytes()});
+    written = written && write_all(file_, {reinterpret_cast<const char*>(records.data()),
+                                           records.size_bytes()}) == 0;
   });
   if (!written) return no_memory("writing them");
   return Done{};

@@ -178,7 +178,7 @@ class RunSoFar {
   static constexpr std::string_view kWorldSize = "using world size:",
                                     kArguments = "-- arguments --";
 
-  // Does the same for a first line about an iteration.
+  // Returns whether these lines, whose first is about an iteration, begin the next run.
   bool restarts_with(std::span<const RunLine> lines) const {
     const auto& [line, number, figures] = lines.front();
     const auto& reporter = reporters_[static_cast<std::size_t>(figures->step_word)];

@@ -57,8 +57,8 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     stage.transfer_on = to(s + 1);
     stage.transfer_back = to(s - 1);
     stage.live_bytes = problem.bytes[s].live;
-    // A policy looks at memory before each F alone, so I must not add to it. OrderSearch drops
-    // orders that then hold too much.
+    // A policy looks at memory only before a forward, so an input gradient may not add to it here.
+    // OrderSearch drops orders that hold too much because of this.
     stage.stash_bytes = std::min(problem.bytes[s].stash, problem.bytes[s].live);
     stage.room_bytes = stage.live_bytes;
     for (const int later : ranks_[stage.rank].stages) stage.room_bytes += stages_[later].live_bytes;

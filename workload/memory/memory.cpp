@@ -179,7 +179,7 @@ std::vector<StageMemory> stage_memories(const Model& model, const OrderedPlan& p
   const std::vector<HeldParameters> held = stage_parameters(model, plan);
   const std::vector<MuonShare> muon = muon_shares(model, plan);
   std::vector<StageMemory> stages;
-  // If not, only a stage's first layers are recomputed or offloaded, and their order counts.
+  // Otherwise only a stage's first layers are recomputed or offloaded, and their order counts.
   const bool treats_alike = plan.recomputes_alike() && plan.offload_layers == 0;
   LayersOfKinds before;
   for (const StageLayers& at : layers_of_stages(model, plan)) {

@@ -15,8 +15,8 @@ struct ExpertGroup {
   Dispatcher dispatcher = Dispatcher::AllToAll;
   bool delays_wgrad = false;
   bool overlaps_shared = true;
-  // The busiest rank's bytes, divided by the mean rank's: in the mean exchange, which the bytes
-  // below are of, and in the largest one. Both are 1 for an all-gather.
+  // The busiest rank's bytes, divided by the mean rank's: `load` in the mean exchange, whose bytes
+  // stand below, and `peak_load` in the largest one. Both are 1 for an all-gather.
   double load = 1, peak_load = 1;
   // Bytes to the experts. All-to-all: what the busiest rank holds for all others, top_k copies of
   // its tokens. DeepEP and HybridEP: one copy for each destination. All-gather: the
