@@ -20,7 +20,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -175,11 +174,11 @@ struct Stream {
 // debugger), 'D' (waits for a disk), 'Z' (ended, but not collected by its parent). Returns 0 if the
 // process is gone.
 char process_state(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(") ");  // "4711 (python) S 1 ..."
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return 0;
-  return text[name_end + 2];
+  const auto text = read_file("/proc/" + process + "/stat");
+  if (!text.ok()) return 0;
+  const std::size_t name_end = text->rfind(") ");  // "4711 (python) S 1 ..."
+  if (name_end == std::string::npos || name_end + 2 >= text->size()) return 0;
+  return (*text)[name_end + 2];
 }
 
 // The state of mpirun's children: its ranks, or the daemons that start them on other hosts.
@@ -195,8 +194,9 @@ Children children_of(pid_t mpirun) {
   Children found = Children::None;
   std::error_code gone;
   const std::string tasks = fmt::format("/proc/{}/task", mpirun);
-  for (const auto& task : std::filesystem::directory_iterator(tasks, gone)) {
-    std::ifstream children(task.path() / "children");
+  for (std::filesystem::directory_iterator task(tasks, gone), end; task != end;
+       task.increment(gone)) {
+    std::ifstream children(task->path() / "children");
     if (!children) return Children::Run;  // a kernel without this list
     for (std::string child; children >> child;) {
       if (process_state(child) != 'Z') return Children::Run;

@@ -381,6 +381,16 @@ TEST_CASE("library code never prints and never exits") {
   });
 }
 
+// A stream's buffer throws where a read fails, as of /proc when the process has ended since. The
+// stream itself catches that, and read_file() returns an Error.
+TEST_CASE("no file is read through its stream's buffer, which throws where a read fails") {
+  std::vector<std::string> all = kModules;
+  all.push_back("tests");
+  const std::regex words("istreambuf_iterator[<]|[.]rdbuf[(]");
+  check_lines(sources_of(all),
+              [&](const std::string& line) { return std::regex_search(line, words); });
+}
+
 TEST_CASE("results are printed to standard_output(), which no library's own words reach") {
   const std::regex words("\\bfmt::print\\(\"|\\bprintf\\(|\\bputs\\(|std::cout|\\bstdout\\b");
   check_lines(sources_of({"cli"}), [&](const std::string& line) {

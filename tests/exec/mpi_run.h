@@ -10,7 +10,6 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <set>
@@ -18,15 +17,17 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "tests/folder.h"
 #include "tests/waiting.h"
 
 namespace tandem {
 
-// A file's text, of /proc, say; empty where it cannot be read.
+// A file's text, of /proc, say; empty where it cannot be read, as that of a process that has ended
+// since it was opened.
 inline std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  const auto text = read_file(path.string());
+  return text.ok() ? *text : "";
 }
 
 // Whether a process sleeps as exactly as one that plays does (ExactSleep).
@@ -152,8 +153,9 @@ class MpiRun {
     for (const pid_t process : processes()) {
       std::error_code gone;
       const std::filesystem::path folder = "/proc/" + std::to_string(process) + "/fd";
-      for (const auto& file : std::filesystem::directory_iterator(folder, gone))
-        own.insert(std::filesystem::read_symlink(file.path(), gone).string());
+      for (std::filesystem::directory_iterator file(folder, gone), end; file != end;
+           file.increment(gone))
+        own.insert(std::filesystem::read_symlink(file->path(), gone).string());
     }
     std::vector<std::string> found;
     for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
