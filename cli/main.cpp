@@ -1,6 +1,7 @@
 // tandem: one schedule, played by a simulator or by real devices.
 #include "base/memory.h"
 #include "cli/command_line/commands.h"
+#include "launch/standard_output.h"
 
 namespace {
 
@@ -43,6 +44,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tandem::fill_closed_streams();
   tandem::keep_freed_memory();
   tandem::use_large_pages();
   return run(argc, argv);

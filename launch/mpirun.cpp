@@ -32,6 +32,7 @@
 #include "launch/interfaces.h"
 #include "launch/launch.h"
 #include "launch/own_command.h"
+#include "launch/standard_output.h"
 
 namespace tandem {
 namespace {
@@ -328,7 +329,7 @@ bool mpirun_is_local(const Environment& get) {
 }
 
 Result<int> run_mpirun(int ranks) {
-  if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
+  if (standard_output_is_closed())
     return failed("standard output: found it closed, expected room for the results");
   RETURN_IF_ERROR(check_files(ranks));
   RETURN_IF_ERROR(check_session_folder());

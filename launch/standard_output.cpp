@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 namespace tandem {
 namespace {
 
@@ -16,6 +18,18 @@ std::FILE*& kept() {
 }  // namespace
 
 std::FILE* standard_output() { return kept() != nullptr ? kept() : stdout; }
+
+void fill_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest free number, which open() takes, is this one: those below are open by now.
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", O_RDONLY);
+  }
+}
+
+bool standard_output_is_closed() {
+  const int flags = fcntl(STDOUT_FILENO, F_GETFL);
+  return flags < 0 || (flags & O_ACCMODE) == O_RDONLY;
+}
 
 void keep_standard_output() {
   if (kept() != nullptr) return;

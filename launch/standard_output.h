@@ -6,6 +6,14 @@
 
 namespace tandem {
 
+// Opens /dev/null for reading in place of each of standard input, output and error that is closed.
+// Otherwise the next file to be opened would take its number, and get what is printed. Printing
+// fails as before.
+void fill_closed_streams();
+
+// Returns whether standard output was closed when the program started.
+bool standard_output_is_closed();
+
 // Returns the stream to print results to: stdout, or what that was before keep_standard_output().
 std::FILE* standard_output();
 

@@ -140,8 +140,8 @@ class Watchdog {
       const bool late = Clock::now() - begin > kTimeToReach;
       if (!reached.ok() && late) return reached.error();
       if (late || !result.refused.empty())
-        return Error{fmt::format("rank {}: {}: found {}, expected this run's coordinator",
-                                 hello_.rank, address, result.found + result.refused),
+        return Error{fmt::format("rank {}: {}: found {}, expected rank 0 to admit it", hello_.rank,
+                                 address, result.found + result.refused),
                      Error::Failed};
     }
     connection_ = std::move(result.connection);
