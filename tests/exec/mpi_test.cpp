@@ -154,6 +154,16 @@ TEST_CASE("where mpirun cannot work, or its results are lost, the run fails and 
   fails("TMPDIR=/proc", "", "/proc/tandem.");
 }
 
+TEST_CASE("mpirun works without standard input and error, whose numbers no other file takes") {
+  if (!possible()) return;
+  const Folder folder;
+  folder.with("four.toml", kUniform);
+  MpiRun run(folder, "sh -c '" + kTandem + " run four.toml --backend mpi --iterations 2 <&- 2>&-'");
+  CHECK(run.wait() == 0);
+  CHECK(has(run.out(), "72 payloads checked"));
+  CHECK(run.leaves_nothing());
+}
+
 TEST_CASE("ranks that need no messages meet by MPI, or where MASTER_ADDR says") {
   if (!possible()) return;
   const Folder folder;
