@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -204,6 +205,11 @@ int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // a pipe that does not block is full
+      pollfd event{file, POLLOUT, 0};
+      poll(&event, 1, /*timeout=*/-1);
+      continue;
+    }
     if (written <= 0) return errno;
     text.remove_prefix(static_cast<std::size_t>(written));
   }

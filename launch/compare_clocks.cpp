@@ -1,6 +1,7 @@
 #include "launch/compare_clocks.h"
 
 #include <array>
+#include <cstdlib>
 #include <limits>
 
 #include "launch/clock.h"
@@ -45,6 +46,8 @@ Result<ClockReading> compare_clocks(int rank, int ranks, const NumberConnection&
     ASSIGN_OR_RETURN(const ClockReading reading, read_own_clock(connection));
     if (reading.round_trip_ns < best.round_trip_ns) best = reading;
   }
+  // The reading allows for no difference, so there is none: ranks of one host share their clock.
+  if (2 * std::abs(best.ahead_ns) <= best.round_trip_ns + 1) best.ahead_ns = 0;
   return best;
 }
 

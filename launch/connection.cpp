@@ -113,6 +113,19 @@ Result<Descriptor> listen_on_all(int port) {
   return listen_at(*socket_address("0.0.0.0", port), /*dual_stack=*/true);
 }
 
+// Listens at each of the addresses on one port. With port 0 the first socket chooses it.
+Result<std::vector<Descriptor>> listen_at_all(const std::vector<std::string>& addresses, int port) {
+  std::vector<Descriptor> sockets;
+  for (const std::string& address : addresses) {
+    const int own = sockets.empty() ? port : bound_port(sockets.front().number());
+    auto socket = listen_at(*socket_address(address, own), /*dual_stack=*/false);
+    if (!socket.ok())
+      return Error{fmt::format("{}:{}: {}", address, own, socket.error().text()), Error::Failed};
+    sockets.push_back(std::move(*socket));
+  }
+  return sockets;
+}
+
 // Joins as many addresses as fit into kMostAddress, the best first.
 std::string joined_addresses(const std::vector<std::string>& addresses, int port) {
   std::string text;
@@ -190,6 +203,7 @@ bool Connection::read_block() {
       return false;
     }
     pending_.insert(pending_.end(), block.begin(), block.begin() + got);
+    received_bytes_ += static_cast<std::size_t>(got);
     return true;
   }
   return false;
@@ -201,13 +215,12 @@ Result<Listener> listen_on(const InterfaceChoice& choice, int port) {
   if (choice.names.empty()) {
     ASSIGN_OR_RETURN(listener.sockets.emplace_back(), listen_on_all(port));
   } else {
-    for (const std::string& address : addresses) {
-      // The first socket may choose a free port. The others listen on the same one.
-      const int own = listener.sockets.empty() ? port : listener.port();
-      ASSIGN_OR_RETURN(Descriptor socket,
-                       listen_at(*socket_address(address, own), /*dual_stack=*/false));
-      listener.sockets.push_back(std::move(socket));
-    }
+    // A port that is free at the first address may be taken at another.
+    const int tries = port == 0 ? kPortsTried : 1;
+    auto sockets = listen_at_all(addresses, port);
+    for (int i = 1; i < tries && !sockets.ok(); ++i) sockets = listen_at_all(addresses, port);
+    if (!sockets.ok()) return sockets.error();
+    listener.sockets = std::move(*sockets);
   }
   listener.address = joined_addresses(addresses, listener.port());
   return listener;

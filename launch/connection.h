@@ -43,6 +43,9 @@ class Connection {
 
   int descriptor() const { return socket_.number(); }
   bool is_open() const { return static_cast<bool>(socket_); }
+  std::size_t received_bytes() const {
+    return received_bytes_;
+  }  // so far, of whole messages or not
   void expect_at_most(std::size_t most_bytes) { most_bytes_ = most_bytes; }
   // Closes the connection if sending fails.
   void send(std::uint32_t kind, std::span<const std::byte> body = {});
@@ -61,6 +64,7 @@ class Connection {
   Descriptor socket_;
   std::vector<std::byte> pending_;
   std::size_t most_bytes_;
+  std::size_t received_bytes_ = 0;
 };
 
 // A port of this host, and the addresses where others can reach it, as text:

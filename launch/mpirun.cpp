@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -135,6 +136,8 @@ std::vector<std::string> command_line(int ranks, bool is_local) {
                                 pid_t parent, int loopback_library) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(exit_status(Error::Failed));
+  setpgid(0, 0);
+  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);  // the caller's is not the ranks'
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
   if (geteuid() == 0) {  // mpirun would refuse to run as root
@@ -229,13 +232,26 @@ struct OutlivedRanks {
 
 // The signals that pass_on() sent to mpirun.
 struct SignalsToMpirun {
-  int forwarded = 0;          // the last signal that was forwarded; 0: none
+  int forwarded = 0;                             // the last signal that was forwarded; 0: none
+  std::chrono::steady_clock::time_point last{};  // when it was
   bool killed_stuck = false;  // mpirun was killed, as it ran on after all of its ranks had ended
 };
 
-// Passes both streams on until both are closed. Ends mpirun if its results cannot be written.
-// Forwards signals that were sent to this process alone: Ctrl-C in a terminal reaches mpirun
-// without help. Kills an mpirun that outlives its ranks.
+// Forwards the last signal caught to mpirun. A second one within a second counts as the same:
+// timeout(1) and shells signal a process and then its group, and mpirun aborts at the second,
+// before the ranks have written what they know.
+void forward_caught(pid_t mpirun, SignalsToMpirun* sent) {
+  const int signal = caught;
+  caught = 0;
+  const auto now = std::chrono::steady_clock::now();
+  if (signal == 0 || now - sent->last < std::chrono::seconds(1)) return;
+  sent->last = now;
+  sent->forwarded = signal;
+  kill(mpirun, signal);
+}
+
+// Passes both streams on until both are closed. Ends mpirun if its results cannot be written. Kills
+// an mpirun that outlives its ranks.
 SignalsToMpirun pass_on(Stream* output, Stream* errors, pid_t mpirun, bool is_local) {
   constexpr int kSecondMs = 1000;
   SignalsToMpirun sent;
@@ -243,11 +259,7 @@ SignalsToMpirun pass_on(Stream* output, Stream* errors, pid_t mpirun, bool is_lo
   std::array<pollfd, 2> ends = {pollfd{output->source.number(), POLLIN, 0},
                                 pollfd{errors->source.number(), POLLIN, 0}};
   for (bool terminated = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
-    if (const int signal = caught; signal != 0) {
-      caught = 0;
-      sent.forwarded = signal;
-      kill(mpirun, signal);
-    }
+    forward_caught(mpirun, &sent);
     const int ready = poll(ends.data(), ends.size(), kSecondMs);
     if (ready < 0) continue;
     if (outlived.are_over(ready == 0)) sent.killed_stuck = kill(mpirun, SIGKILL) == 0;
@@ -258,14 +270,12 @@ SignalsToMpirun pass_on(Stream* output, Stream* errors, pid_t mpirun, bool is_lo
   return sent;
 }
 
-// Notes SIGTERM and SIGINT that another process sent (SI_USER); those of a terminal are ignored.
+// Notes SIGTERM and SIGINT. mpirun is in a process group of its own, so it does not get them, even
+// where they are sent to this process's group or come from a terminal.
 void catch_signals() {
   caught = 0;
-  struct sigaction action {};
-  action.sa_flags = SA_SIGINFO;  // SA_RESTART is off: a signal interrupts a read
-  action.sa_sigaction = [](int signal, siginfo_t* from, void*) {
-    if (from->si_code == SI_USER) caught = signal;
-  };
+  struct sigaction action {};  // without SA_RESTART: a signal interrupts a read
+  action.sa_handler = [](int signal) { caught = signal; };
   for (const int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
 }
 
@@ -350,11 +360,9 @@ Result<int> run_mpirun(int ranks) {
                   errors.write_end.number(), parent, loopback_library.number());
   output.write_end = {};
   errors.write_end = {};
-  const SignalsToMpirun sent = pass_on(&output, &errors, mpirun, is_local);
+  SignalsToMpirun sent = pass_on(&output, &errors, mpirun, is_local);
   int wait_status = 0;
-  while (waitpid(mpirun, &wait_status, 0) < 0 && errno == EINTR) {
-    if (caught != 0) kill(mpirun, caught);
-  }
+  while (waitpid(mpirun, &wait_status, 0) < 0 && errno == EINTR) forward_caught(mpirun, &sent);
   return outcome(wait_status, output, errors, sent);
 }
 

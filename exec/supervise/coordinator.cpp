@@ -22,8 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRoundEvery_ms = 20;
 constexpr auto kAliveEvery = std::chrono::seconds(1);
-// The time that ranks have to answer Dump. It is below one second, after which mpirun kills the
-// ranks of a failed run.
+// The time in which some byte of the ranks' answers to Dump has to come. It is below one second,
+// after which mpirun kills the ranks of a run that it ends.
 constexpr auto kTimeToAnswer = std::chrono::milliseconds(700);
 
 template <class T>
@@ -187,15 +187,31 @@ class Coordinator {
     return std::nullopt;
   }
 
-  // Asks all ranks for their states, and waits for the answers of those that can answer.
+  // Asks all ranks for their states, and waits for the answers of those that can answer, as long as
+  // bytes of them come. Waits for kTimeToAnswer in all where a launcher ends the ranks.
   void collect_states() {
     send_to_all(MessageKind::Dump);
     const auto all_answered = [this] {
       return std::ranges::all_of(
           members_, [](const Member& member) { return member.state || !member.can_answer(); });
     };
-    const auto begin = Clock::now();
-    while (!all_answered() && Clock::now() - begin < kTimeToAnswer) run_round();
+    const bool is_ended = !external_stop_.ending().empty();
+    auto waits_since = Clock::now();
+    for (std::size_t had = 0; !all_answered() && Clock::now() - waits_since < kTimeToAnswer;) {
+      run_round();
+      const std::size_t has = bytes_of_answers();
+      if (has > had && !is_ended) waits_since = Clock::now();
+      had = has;
+    }
+  }
+
+  // Returns the bytes that came from ranks of which no whole state has come.
+  std::size_t bytes_of_answers() const {
+    std::size_t bytes = 0;
+    for (const Member& member : members_) {
+      if (!member.state && member.can_answer()) bytes += member.connection->received_bytes();
+    }
+    return bytes;
   }
 
   // Returns whether all ranks are in this phase or a later one.

@@ -253,6 +253,47 @@ TEST_CASE("a killed rank is named with its op and who waits for it, within the t
   CHECK(run.leaves_nothing());
 }
 
+TEST_CASE("a killed rank is named, too, where all ranks' states are 400 MB") {
+  if (!possible()) return;
+  const Folder folder;
+  folder.with("chain.csv", chain(kLong));
+  MpiRun run(folder, kTandem + " run chain.csv --backend mpi --iterations 500 --trace t.csv");
+  REQUIRE(run.plays(4));
+  kill(run.local_rank(2), SIGKILL);
+  CHECK(run.wait() == 1);
+  check_line(run, "rank 2 was killed by signal 9 (Killed) in ");
+  CHECK(has(text_of(folder / "t.csv"), "# complete: no\n"));
+}
+
+TEST_CASE("a terminal's or a shell's signals to the whole group end a run as one signal does") {
+  if (!possible()) return;
+  const Folder folder;
+  folder.with("chain.csv", chain(kLong));
+  MpiRun run(folder, kTandem + " run chain.csv --backend mpi --trace t.csv");
+  REQUIRE(run.plays(4));
+  for (int i = 0; i < 3; ++i) {
+    kill(run.launcher(), SIGTERM);
+    kill(-run.launcher(), SIGTERM);
+    usleep(50'000);
+  }
+  CHECK(run.wait() != 0);
+  CHECK(has(run.err(), "the run was ended by signal "));
+  CHECK(has(text_of(folder / "t.csv"), "# complete: no\n"));
+  CHECK(run.leaves_nothing());
+}
+
+TEST_CASE("a run under mpirun leaves its caller's standard input alone") {
+  if (!possible()) return;
+  const Folder folder;
+  folder.with("four.toml", kUniform);
+  folder.with("script", "printf '1\\n2\\n' | while read line; do\n" + kTandem +
+                            " run four.toml --backend mpi --iterations 1 >/dev/null\n"
+                            "echo $line\ndone\n");
+  MpiRun run(folder, "sh script");
+  CHECK(run.wait() == 0);
+  CHECK(run.out() == "1\n2\n");
+}
+
 TEST_CASE("where a watchdog is killed, the rank is gone, and who waits for it is known") {
   if (!possible()) return;
   const Folder folder;
