@@ -154,6 +154,7 @@ class Coordinator {
     std::optional<Connection> connection;  // nothing: its watchdog has not joined
     ReportMessage status;
     std::optional<RunState> state;
+    bool answered = false;      // a state came, perhaps of another Program, which is not kept
     std::uint64_t program = 0;  // hash of the Program that the rank runs
 
     bool can_answer() const { return connection && connection->is_open(); }
@@ -193,7 +194,7 @@ class Coordinator {
     send_to_all(MessageKind::Dump);
     const auto all_answered = [this] {
       return std::ranges::all_of(
-          members_, [](const Member& member) { return member.state || !member.can_answer(); });
+          members_, [](const Member& member) { return member.answered || !member.can_answer(); });
     };
     const bool is_ended = !external_stop_.ending().empty();
     auto waits_since = Clock::now();
@@ -205,11 +206,11 @@ class Coordinator {
     }
   }
 
-  // Returns the bytes that came from ranks of which no whole state has come.
+  // Returns the bytes that came from ranks whose answers have not come whole.
   std::size_t bytes_of_answers() const {
     std::size_t bytes = 0;
     for (const Member& member : members_) {
-      if (!member.state && member.can_answer()) bytes += member.connection->received_bytes();
+      if (!member.answered && member.can_answer()) bytes += member.connection->received_bytes();
     }
     return bytes;
   }
@@ -305,8 +306,9 @@ class Coordinator {
         last_progress_ = Clock::now();
       member.status = *status;
     }
-    if (static_cast<MessageKind>(message.kind) == MessageKind::State &&
-        message.body.size() == RunState::size_of(program_, body, options_.iterations)) {
+    if (static_cast<MessageKind>(message.kind) != MessageKind::State) return;
+    member.answered = true;
+    if (message.body.size() == RunState::size_of(program_, body, options_.iterations)) {
       member.state.emplace(program_, body, options_.iterations, message.body);
       last_progress_ = Clock::now();
     }
