@@ -188,31 +188,25 @@ class Coordinator {
     return std::nullopt;
   }
 
-  // Asks all ranks for their states, and waits for the answers of those that can answer, as long as
-  // bytes of them come. Waits for kTimeToAnswer in all where a launcher ends the ranks.
+  // Asks all ranks that have joined for their states, and waits for the answers as long as bytes of
+  // them come. Waits for kTimeToAnswer in all where a launcher ends the ranks.
   void collect_states() {
     send_to_all(MessageKind::Dump);
-    const auto all_answered = [this] {
-      return std::ranges::all_of(
-          members_, [](const Member& member) { return member.answered || !member.can_answer(); });
-    };
+    std::vector<const Member*> asked;
+    for (const Member& member : members_) {
+      if (member.can_answer()) asked.push_back(&member);
+    }
     const bool is_ended = !external_stop_.ending().empty();
     auto waits_since = Clock::now();
-    for (std::size_t had = 0; !all_answered() && Clock::now() - waits_since < kTimeToAnswer;) {
+    for (std::size_t had = 0; Clock::now() - waits_since < kTimeToAnswer;) {
+      std::erase_if(asked, [](const Member* it) { return it->answered || !it->can_answer(); });
+      if (asked.empty()) return;
       run_round();
-      const std::size_t has = bytes_of_answers();
+      std::size_t has = 0;
+      for (const Member* member : asked) has += member->connection->received_bytes();
       if (has > had && !is_ended) waits_since = Clock::now();
       had = has;
     }
-  }
-
-  // Returns the bytes that came from ranks whose answers have not come whole.
-  std::size_t bytes_of_answers() const {
-    std::size_t bytes = 0;
-    for (const Member& member : members_) {
-      if (!member.answered && member.can_answer()) bytes += member.connection->received_bytes();
-    }
-    return bytes;
   }
 
   // Returns whether all ranks are in this phase or a later one.
