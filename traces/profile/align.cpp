@@ -11,11 +11,13 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "base/quantile.h"
 #include "traces/profile/finish_rank.h"
 #include "traces/profile/kernel_names.h"
+#include "traces/profile/profile_metrics.h"
 
 namespace tandem {
 namespace {
@@ -46,6 +48,15 @@ struct Participants {
   int size = 0;
 };
 
+// Says whether the kernel is a batch of sends and receives (batch_isend_irecv) between stages: the
+// profile then tells the whole pipeline, and not with which ranks.
+bool is_batch_of_stages(const ProfileRank& rank, const ProfileKernel& kernel) {
+  if (kernel.collective < 0) return false;
+  const CollectiveArgs& args = rank.collectives[kernel.collective];
+  if (args.group_size <= 2 || (args.from >= 0 && args.to >= 0)) return false;
+  return label_of(rank, kernel) == CommLabel{GroupKind::Pipeline, "send/recv"};
+}
+
 Participants participants_of(const ProfileRank& rank, const ProfileKernel& kernel) {
   const CollectiveArgs& args = rank.collectives[kernel.collective];
   Participants who{rank.names.text(args.group), rank.names.text(args.ranks),
@@ -63,6 +74,7 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
       who.ranks = fmt::format("{}", fmt::join(whole->ranks, ","));
   }
   if (who.ranks.empty() || who.ranks.find("...") != std::string::npos) who.size = 0;
+  if (is_batch_of_stages(rank, kernel)) who.size = 0;
   return who;
 }
 
@@ -270,6 +282,39 @@ void set_transfer_starts(const Matched& collective, Profile* profile) {
   }
 }
 
+// Notes transfers between ranks of the profile that only one of both ranks has, and batches.
+void note_lone_transfers(const MatchedCollectives& matched, Profile* profile) {
+  std::vector<std::string>& notes = profile->ranks.front().notes;
+  std::set<int> present;
+  std::ptrdiff_t batches = 0, all = 0, lone = 0;
+  for (const ProfileRank& rank : profile->ranks) {
+    present.insert(rank.rank);
+    batches += std::ranges::count_if(rank.kernels, [&](const ProfileKernel& kernel) {
+      return is_batch_of_stages(rank, kernel);
+    });
+  }
+  for (const auto& [key, transfer] : matched) {
+    if (!transfer.is_transfer) continue;
+    const Participation& part = transfer.participations.front();
+    const ProfileRank& rank = profile->ranks[part.rank];
+    const CollectiveArgs& args = rank.collectives[rank.kernels[part.kernel].collective];
+    if (!present.contains(args.from) || !present.contains(args.to)) continue;
+    const std::ptrdiff_t ends = std::ssize(transfer.participations);
+    all += ends;
+    lone += ends == 1 ? 1 : 0;
+  }
+  if (lone > 0)
+    notes.push_back(fmt::format(
+        "Of {} sends and receives {} are not matched, as both ranks do not have equally many: "
+        "waiting in them is not known.",
+        all, lone));
+  if (batches > 0 && present.size() > 1)
+    notes.push_back(fmt::format(
+        "{} batches of sends and receives (batch_isend_irecv) do not tell between which ranks: "
+        "waiting in them is not known.",
+        batches));
+}
+
 }  // namespace
 
 Status align(Profile* profile) {
@@ -279,6 +324,7 @@ Status align(Profile* profile) {
   Clocks(matched, profile).find_shifts();
   RETURN_IF_ERROR(bring_sets_together(profile));
   for (const auto& [key, collective] : matched) set_transfer_starts(collective, profile);
+  note_lone_transfers(matched, profile);
   return Done{};
 }
 

@@ -113,6 +113,21 @@ Status check_worlds(const std::vector<ProfileRank>& ranks) {
   return Done{};
 }
 
+// Completes the transfers of torch.profiler, which tells a send's "Dst Rank" and a receive's "Src
+// Rank" alone: the other end is the rank itself. Its "Seq" of a transfer counts the rank's own ones
+// and differs between both ends, so that it is left out.
+void complete_transfers(ProfileRank* rank) {
+  if (rank->profiler == "Tandem") return;
+  for (CollectiveArgs& args : rank->collectives) {
+    const std::string& name = rank->names.text(args.collective);
+    const bool sends = name == "send";
+    if (!sends && name != "recv") continue;
+    args.sequence = -1;
+    int& own_end = sends ? args.from : args.to;
+    if (own_end < 0) own_end = rank->rank;
+  }
+}
+
 // Makes times count from the whole microsecond in which the first kernel starts. Whole microseconds
 // stay whole, so that rounding as HTA does gives the same as before.
 void count_from_first_kernel(Profile* profile) {
@@ -163,6 +178,7 @@ Result<Profile> read_profile(const std::vector<std::string>& paths) {
   }
   RETURN_IF_ERROR(check_worlds(profile.ranks));
   RETURN_IF_ERROR(number_ranks(&profile.ranks));
+  for (ProfileRank& rank : profile.ranks) complete_transfers(&rank);
   RETURN_IF_ERROR(keep_common_steps(&profile.ranks));
   RETURN_IF_ERROR(align(&profile));
   count_from_first_kernel(&profile);

@@ -14,6 +14,15 @@ std::string transfer(const char* what, int from, int to) {
                     fmt::format(R"(, "Src Rank": {}, "Dst Rank": {})", from, to));
 }
 
+// The arguments of a transfer as torch.profiler has them: of the ends only the other one, the ranks
+// of the whole pipeline, and a number among the rank's own transfers.
+std::string torch_transfer(const char* what, int other, int number) {
+  const bool sends = std::string_view(what) == "send";
+  return collective(
+      what, 1000, "[0, 1, 2, 3]", 4, "PIPELINE_MODEL_PARALLEL_GROUP",
+      fmt::format(R"(, "{}": {}, "Seq": {})", sends ? "Dst Rank" : "Src Rank", other, number));
+}
+
 // Three ProfilerSteps of 100 us, each with compute of 60 us, on a clock that is ahead.
 KinetoRows steps_of(std::int64_t ahead_us) {
   KinetoRows rows;
@@ -50,6 +59,51 @@ TEST_CASE("transfers both ways align clocks that no collective does") {
   CHECK(profile.ranks[1].clock_shift_ns == -5'000'000);
   CHECK(is_on_one_clock(profile));
   CHECK(profile_notes(profile).empty());
+}
+
+TEST_CASE(
+    "transfers match by their own end and their order, as torch.profiler tells one end alone") {
+  // Rank 1's clock is 1000 us ahead. Rank 0 posts its send first, rank 1 the send back: by their
+  // numbers a send and the other send would match.
+  KinetoRows first = {kernel_row("gemm", 7, "0", "50")};
+  KinetoRows second = {kernel_row("gemm", 7, "1000", "50")};
+  const std::string name = "ncclDevKernel_SendRecv";
+  first.push_back(kernel_row(name, 20, "100", "100", 8, torch_transfer("send", 1, 1)));
+  first.push_back(kernel_row(name, 21, "490", "10", 9, torch_transfer("recv", 1, 2)));
+  second.push_back(kernel_row(name, 20, "1110", "390", 8, torch_transfer("send", 0, 1)));
+  second.push_back(kernel_row(name, 21, "1190", "10", 9, torch_transfer("recv", 0, 2)));
+  const Profile profile = two_ranks(first, second);
+  CHECK(is_on_one_clock(profile));
+  CHECK(profile.ranks[1].clock_shift_ns == -1'000'000);
+  CHECK(profile_notes(profile).empty());
+  const auto splits = splits_in(profile);
+  CHECK(splits[0].waiting_ns == 90'000);   // its send, until rank 1 receives at 190
+  CHECK(splits[1].waiting_ns == 370'000);  // from 110 to 490, but for the 10 us of its receive
+}
+
+TEST_CASE("transfers without another end are noted, and those of ranks not there are not") {
+  const std::string name = "ncclDevKernel_SendRecv";
+  const auto sent = [&](const char* ts, int other) {
+    return kernel_row(name, 20, ts, "10", 8, torch_transfer("send", other, 1));
+  };
+  const auto received = [&](const char* ts) {
+    return kernel_row(name, 20, ts, "10", 8, torch_transfer("recv", 0, 1));
+  };
+  const Profile one_more = two_ranks({sent("0", 1), sent("20", 1), sent("40", 3)}, {received("0")});
+  REQUIRE(!profile_notes(one_more).empty());
+  CHECK(profile_notes(one_more)[0] ==
+        "Of 3 sends and receives 3 are not matched, as both ranks do not have equally many: "
+        "waiting in them is not known.");
+  const auto batch = [&](const char* ts) {
+    return kernel_row(name, 20, ts, "10", 8,
+                      collective("coalesced", 1000, "[0, 1, 2, 3]", 4, "mesh_pp", R"(, "Seq": 1)"));
+  };
+  const Profile batches = two_ranks({batch("0")}, {batch("4")});
+  REQUIRE(!profile_notes(batches).empty());
+  CHECK(profile_notes(batches)[0] ==
+        "2 batches of sends and receives (batch_isend_irecv) do not tell between which ranks: "
+        "waiting in them is not known.");
+  for (const ProfileSplit& split : splits_in(batches)) CHECK(split.waiting_ns == 0);
 }
 
 TEST_CASE("ranks that nothing aligns are named, and their steps are by their own clocks") {
