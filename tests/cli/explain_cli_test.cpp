@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/interop/small_log.h"
 #include "tests/sandbox.h"
@@ -45,6 +46,28 @@ Json explained(const Sandbox& box, const std::string& injected, const std::strin
   INFO(ran.err);
   REQUIRE(ran.status == 0);
   return Json::parse(ran.out);
+}
+
+// Writes the profiles in p as torch.profiler would write those of plain DDP and stages: no member
+// of Tandem's, of a transfer the other end alone, the whole pipeline as its group, and
+// "default_pg".
+void rewrite_as_torch(const Sandbox& box) {
+  const std::pair<const char*, const char*> changes[] = {
+      {R"("tandem": [^\n]*\n)", ""},
+      {R"(DATA_PARALLEL_GROUP)", "default_pg"},
+      {R"re("(send|recv)", ([^\n]*)"Group size": 2)re", R"("$1", $2"Group size": 4)"},
+      {R"re("(send|recv)", ([^\n]*)Group Name": "\d+")re", R"("$1", $2Group Name": "90")"},
+      {R"re("(send|recv)", ([^\n]*)Ranks": "[^"]*")re", R"("$1", $2Ranks": "[0, 2, 4, 6]")"},
+      {R"re(("send"[^\n]*), "Src Rank": \d+)re", "$1"},
+      {R"re(("recv"[^\n]*), "Dst Rank": \d+)re", "$1"},
+      {R"re((" Rank": \d+), "Seq": \d+)re", "$1"}};
+  for (int rank = 0; rank < 8; ++rank) {
+    const std::string path = fmt::format("p/rank-{}.json", rank);
+    std::string text = box.read(path.c_str());
+    for (const auto& [from, to] : changes)
+      text = std::regex_replace(text, std::regex(from, std::regex::multiline), to);
+    box.file(path.c_str(), text);
+  }
 }
 
 double gap_of(const Json& explanation) {
@@ -110,6 +133,32 @@ TEST_CASE("a slow rank, a slow stage, slow links and jitter are told apart") {
   const Json links = explained(box, "--set cluster.intra_GBps=100");
   CHECK(first_cause(links).find("tensor communication inside nodes: operations take") == 0);
   check_sum(links);
+}
+
+TEST_CASE("a profile as torch.profiler writes it is explained like one that Tandem wrote") {
+  const Sandbox box;
+  const std::string own = "--set parallel.pp=4 --set parallel.tp=1";
+  const Json plain = explained(box, "--set cluster.intra_GBps=100", own);
+  REQUIRE(plain.at("causes").size() >= 2);  // of transfers, and of the sum of gradients
+  rewrite_as_torch(box);
+  const Ran ran = box.tandem("explain job.toml p --engine ideal --json " + own);
+  INFO(ran.out << ran.err);
+  REQUIRE(ran.status == 0);
+  CHECK(Json::parse(ran.out) == plain);
+}
+
+TEST_CASE("communication of a profile that the scenario does not have is counted in a note") {
+  const Sandbox box;
+  explained(box, "");
+  const std::string text = box.read("p/rank-0.json");
+  box.file("p/rank-0.json", std::regex_replace(text, std::regex("\"allreduce\""), "\"broadcast\""));
+  for (const char* command : {"explain job.toml p --engine ideal", "calibrate run job.toml p"}) {
+    const std::string out = box.tandem(command).out;
+    INFO(out);
+    CHECK(has(out, "Communication that is not matched"));
+    CHECK(has(out, "of the profile's"));
+    CHECK(has(out, "data broadcast"));
+  }
 }
 
 TEST_CASE("two causes at once are both told, and what they add together apart") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "traces/profile/kernel_names.h"
 #include "traces/profile/simulated_profile.h"
 
 namespace tandem {
@@ -32,7 +33,7 @@ CommLabel label_of(const Body& body, const Op& op) {
 std::string ranks_of(const ProfileRank& rank, const ProfileKernel& kernel) {
   if (kernel.collective < 0) return "";
   const CollectiveArgs& args = rank.collectives[kernel.collective];
-  if (args.from >= 0) return fmt::format("{}>{}", args.from, args.to);
+  if (args.from >= 0 && args.to >= 0) return fmt::format("{}>{}", args.from, args.to);
   return rank.names.text(args.ranks);
 }
 
@@ -42,6 +43,17 @@ std::string ranks_of(const Program& program, int rank, const Op& op) {
   if (op.kind == OpKind::Send || op.kind == OpKind::Recv)
     return fmt::format("{}>{}", index(members.front()), index(members.back()));
   return ranks_text(members);
+}
+
+std::vector<CommKey> keys_in_profile(const CommKey& op) {
+  const auto& [label, ranks] = op;
+  const CommLabel of_any{std::nullopt, label.collective};
+  std::vector<CommKey> keys = {{label, ranks}, {of_any, ranks}, {label, ""}, {of_any, ""}};
+  // Without arguments a kernel's name is all that is known.
+  const std::string by_kernel = collective_of("", "SendRecv");
+  if (by_kernel.find(label.collective) != std::string::npos)
+    keys.push_back({{std::nullopt, by_kernel}, ""});
+  return keys;
 }
 
 }  // namespace tandem

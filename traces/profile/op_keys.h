@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "schedule/program/program.h"
 #include "traces/profile/profile.h"
@@ -24,10 +26,17 @@ PassPhase phase_of(OpKind kind);
 // which the kernel starts. 0: before the first step.
 int step_of(const ProfileRank& rank, const ProfileKernel& kernel);
 
+// A communication: its label and its ranks.
+using CommKey = std::pair<CommLabel, std::string>;
+
 CommLabel label_of(const Body& body, const Op& op);
 
 // Returns the ranks of a communication as text: "0>1", "[0, 1]"; empty: the profile does not say.
 std::string ranks_of(const ProfileRank& rank, const ProfileKernel& kernel);
 std::string ranks_of(const Program& program, int rank, const Op& op);
+
+// Returns the keys that a profile may give an op's communication, the surest first: it may not tell
+// what the group is for, or its ranks, or either.
+std::vector<CommKey> keys_in_profile(const CommKey& op);
 
 }  // namespace tandem

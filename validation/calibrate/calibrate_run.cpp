@@ -147,6 +147,7 @@ class RunFit {
   const std::vector<RunConstant>& constants() const { return constants_; }
   void keep(std::vector<RunConstant> constants) { constants_ = std::move(constants); }
   double profiled_s() const { return 1e-9 * run_.iteration_ns; }
+  const std::string& unmatched() const { return run_.unmatched; }
 
  private:
   Scenario scenario_;
@@ -273,6 +274,7 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
   ASSIGN_OR_RETURN(found.classes_after, fit.classes(done.values));
   add_notes(by_ops, &found);
   if (!by_ops) return found;
+  if (!fit.unmatched().empty()) found.notes.push_back(fit.unmatched());
   if (const std::string clocks = clocks_note(*evidence.profile); !clocks.empty())
     found.notes.push_back(clocks + " What they tell is left out.");
   for (std::string& note : notes_on_means(*evidence.profile, scenario.cluster.spec.device.name))

@@ -32,7 +32,7 @@ Status check_size(const Program& program) {
 // Returns the notes: ranks that the profile lacks or does not number, its own notes, clocks that
 // are not aligned, and waits that it cannot tell.
 std::vector<std::string> notes_on(const Explanation& explanation, const Profile& measured,
-                                  bool waits_for_unseen) {
+                                  const ProfiledRun& run) {
   std::vector<std::string> notes;
   const auto measured_ranks = static_cast<int>(explanation.ranks.size());
   if (measured_ranks < explanation.ranks_in_all)
@@ -49,7 +49,8 @@ std::vector<std::string> notes_on(const Explanation& explanation, const Profile&
     notes.insert(notes.end(), rank.notes.begin(), rank.notes.end());
   if (const std::string clocks = clocks_note(measured); !clocks.empty())
     notes.push_back(clocks + " What they tell is left out.");
-  if (waits_for_unseen)
+  if (!run.unmatched.empty()) notes.push_back(run.unmatched);
+  if (run.waits_for_unseen)
     notes.push_back(
         "Communication with ranks that the profile lacks takes what the shortest of its kind took: "
         "the rest may be waiting for them, and is not explained.");
@@ -100,7 +101,7 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
   const double all_s = to_seconds(replayed(program, all));
   explanation.interactions_s = all_s - explanation.simulated_s - sum;
   explanation.not_explained_s = explanation.measured_s - all_s;
-  explanation.notes = notes_on(explanation, measured, run.waits_for_unseen);
+  explanation.notes = notes_on(explanation, measured, run);
   return explanation;
 }
 

@@ -15,12 +15,11 @@ namespace {
 
 using Nanospan = std::pair<Nanoseconds, Nanoseconds>;
 using OpNumbers = std::vector<std::uint32_t>;
-using CommKey = std::pair<CommLabel, std::string>;  // with ranks
 
 // The kernels of one step, in the order of their starts.
 struct StepKernels {
   std::map<PassKey, Intervals> passes;
-  std::map<CommKey, std::vector<const ProfileKernel*>> comms;
+  KernelsByComm comms;
   Intervals active;  // while any of them runs
   Intervals copies;
   Nanoseconds first_ns = -1, last_ns = -1;
@@ -160,10 +159,9 @@ std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, const PassNames& name
   return passes;
 }
 
-std::map<CommKey, OpNumbers> ops_by_comm(const Program& program, int rank,
-                                         std::span<const EventTimes> simulated) {
+OpsByComm ops_by_comm(const Program& program, int rank, std::span<const EventTimes> simulated) {
   const Body& body = program.body_of(Rank{rank});
-  std::map<CommKey, OpNumbers> comms;
+  OpsByComm comms;
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     if (is_compute(body.ops[i].kind)) continue;
     comms[{label_of(body, body.ops[i]), ranks_of(program, rank, body.ops[i])}].push_back(i);
@@ -236,11 +234,10 @@ void find_idle(const Body& body, const Intervals& active, std::vector<MeasuredOp
   }
 }
 
-// Matches a step's kernels with ops, by pass and by communication.
-std::vector<MeasuredOp> matched_ops(const Body& body, const std::map<PassKey, OpNumbers>& passes,
-                                    const std::map<CommKey, OpNumbers>& comms,
-                                    const StepKernels& kernels,
-                                    std::span<const EventTimes> simulated) {
+// Matches a step's kernels of compute with ops, by pass.
+std::vector<MeasuredOp> matched_passes(const Body& body, const std::map<PassKey, OpNumbers>& passes,
+                                       const StepKernels& kernels,
+                                       std::span<const EventTimes> simulated) {
   std::vector<MeasuredOp> measured(body.ops.size());
   for (const auto& [key, ops] : passes) {
     auto at = kernels.passes.find(key);
@@ -248,17 +245,6 @@ std::vector<MeasuredOp> matched_ops(const Body& body, const std::map<PassKey, Op
     if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
       at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
     if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, &measured);
-  }
-  for (const auto& [key, ops] : comms) {
-    auto at = kernels.comms.find(key);
-    // Kernels whose ranks the profile does not tell are there with an empty text.
-    if (at == kernels.comms.end()) at = kernels.comms.find({key.first, ""});
-    if (at == kernels.comms.end() || at->second.size() != ops.size()) continue;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      const ProfileKernel& kernel = *at->second[i];
-      measured[ops[i]] = {kernel.start_ns, kernel.end_ns, kernel.end_ns - kernel.transfer_start_ns,
-                          0};
-    }
   }
   find_idle(body, kernels.active, &measured);
   return measured;
@@ -282,7 +268,12 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
                       .last_ns = kernels.last_ns,
                       .copies = union_of(kernels.copies)};
     if (number > 0) step.begin_ns = profile.steps[number - 1].start_ns;
-    step.ops = matched_ops(body, passes, comms, kernels, simulated);
+    step.ops = matched_passes(body, passes, kernels, simulated);
+    MatchedComms matched = matched_comms(body, comms, profile, kernels.comms);
+    for (const auto& [op, kernel] : matched.pairs)
+      step.ops[op] = {kernel->start_ns, kernel->end_ns, kernel->end_ns - kernel->transfer_start_ns,
+                      0};
+    step.comms = std::move(matched.counts);
     steps.push_back(std::move(step));
   }
   return steps;

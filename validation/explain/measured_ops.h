@@ -9,6 +9,7 @@
 #include "schedule/program/replay.h"
 #include "traces/profile/profile.h"
 #include "traces/profile/profile_metrics.h"
+#include "validation/explain/matched_comms.h"
 
 namespace tandem {
 
@@ -30,6 +31,7 @@ struct MeasuredStep {
   std::optional<Nanoseconds> begin_ns;    // of its annotation on the CPU, if it has one
   Nanoseconds first_ns = 0, last_ns = 0;  // start of its first kernel, end of its last one
   std::vector<MeasuredOp> ops;
+  CommCounts comms;
   Intervals copies;  // while any copy or fill runs
 };
 
@@ -40,8 +42,7 @@ struct MeasuredStep {
 // have no microbatch, the n-th pass of a phase and stage counts as that of microbatch n; without
 // annotations, forwards and backwards alternate. If a pass has as many kernels as ops, they match
 // in order; else each op takes its share, by simulated duration, of the time that the pass's
-// kernels run, one op after the other. Communications match by label, ranks and the order in which
-// they start in `simulated`, where both sides have equally many.
+// kernels run, one op after the other. Communications match as matched_comms() says.
 std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
                                          std::span<const EventTimes> simulated,
                                          const ProfileRank& profile);

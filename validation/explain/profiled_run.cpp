@@ -278,17 +278,20 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
                   .between_ns = between_steps(ranks, times),
                   .steps = static_cast<int>(times.steps()),
                   .steps_differ = window_of(profile).steps_differ()};
+  CommCounts comms;
   const std::vector<std::vector<StepDelays>> delays = delays_in(program, ranks, times);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankSteps& rank = ranks[r];
     const Body& body = program.body_of(Rank{rank.profile->rank});
     run.ranks.push_back(mean_of(body, rank, times));
+    for (std::size_t s = 0; s < times.steps(); ++s) comms.add(rank.steps[s].comms);
     for (const std::vector<StepDelays>& step : delays)
       add_delays(step[r].delays, static_cast<double>(times.steps()), &run.ranks.back());
     const std::vector<bool> knows_waits = knows_waits_of(program, rank, on_first_clock);
     run.waits_for_unseen |= std::ranges::find(knows_waits, false) != knows_waits.end();
     leave_out_waits(body, knows_waits, &run.ranks.back());
   }
+  run.unmatched = comms.note();
   if (!tells_compute(program, run))
     return Error::at(profile.ranks.front().path,
                      "found no passes of the scenario's microbatches, expected annotations of "

@@ -1,6 +1,7 @@
 // ProfiledRun: a profile of a Program's run as means over its steps, op by op.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -27,6 +28,7 @@ struct ProfiledRun {
   int steps = 1;
   bool steps_differ = false;      // so much that the means are of no step that was
   bool waits_for_unseen = false;  // communication with ranks that are not in the profile
+  std::string unmatched;          // a sentence on communication without a match; empty: none
 };
 
 // Leaves out ranks that are not on the first one's clock. Error(BadInput): a rank that the Program
