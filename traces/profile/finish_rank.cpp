@@ -152,7 +152,7 @@ void finish_rank(ProfileRank* rank) {
   });
   for (ProfileKernel& kernel : rank->kernels) kernel.transfer_start_ns = kernel.start_ns;
   std::ranges::stable_sort(rank->calls, [](const ShapedCall& a, const ShapedCall& b) {
-    return std::tie(a.thread, a.start_ns) < std::tie(b.thread, b.start_ns);
+    return std::tie(a.thread, a.start_ns, b.end_ns) < std::tie(b.thread, b.start_ns, a.end_ns);
   });
   join_launches(rank);
   take_steps(rank);

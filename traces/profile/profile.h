@@ -149,7 +149,7 @@ struct ProfileRank {
   std::vector<ProfileKernel> kernels;  // by start, then stream
   std::vector<CollectiveArgs> collectives;
   std::vector<Launch> launches;   // by correlation
-  std::vector<ShapedCall> calls;  // by thread, then start; only those that is_priced_call()
+  std::vector<ShapedCall> calls;  // by thread, start, longest first; all is_priced_call()
   std::vector<Annotation> annotations;
   std::vector<ProfileAction> actions;
   std::vector<ProfileStep> steps;              // by start

@@ -43,20 +43,35 @@ void add_sample(const CostRow& row, std::string_view dtype, Nanoseconds ns, Samp
   own.ns.push_back(ns);
 }
 
+// Returns for each of rank.calls the number of the innermost one around it; -1: none.
+std::vector<int> calls_around(const std::vector<ShapedCall>& calls) {
+  std::vector<int> around(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto is_open = [&](int outer) {
+      return calls[outer].thread == calls[i].thread && calls[i].start_ns < calls[outer].end_ns;
+    };
+    int outer = static_cast<int>(i) - 1;
+    while (outer >= 0 && !is_open(outer)) outer = around[outer];
+    around[i] = outer;
+  }
+  return around;
+}
+
 // Returns for each of rank.calls the time of the compute kernels that it launched, added up. A
-// kernel belongs to the call that was open on the launching thread at the launch.
+// kernel belongs to the innermost call that was open on the launching thread at the launch.
 std::vector<Nanoseconds> ns_of_calls(const ProfileRank& rank) {
   std::vector<Nanoseconds> ns(rank.calls.size(), 0);
+  const std::vector<int> around = calls_around(rank.calls);
   const auto before = [](const ShapedCall& call) { return std::pair(call.thread, call.start_ns); };
   for (const ProfileKernel& kernel : rank.kernels) {
     if (kernel.launch < 0 || kernel.activity != Activity::Compute) continue;
     const Launch& launch = rank.launches[kernel.launch];
     const auto after =
         std::ranges::upper_bound(rank.calls, std::pair(launch.thread, launch.at_ns), {}, before);
-    if (after == rank.calls.begin()) continue;
-    const auto call = std::prev(after);
-    if (call->thread == launch.thread && launch.at_ns <= call->end_ns)
-      ns[static_cast<std::size_t>(call - rank.calls.begin())] += kernel.end_ns - kernel.start_ns;
+    auto call = static_cast<int>(after - rank.calls.begin()) - 1;
+    while (call >= 0 && rank.calls[call].end_ns < launch.at_ns) call = around[call];
+    if (call >= 0 && rank.calls[call].thread == launch.thread)
+      ns[call] += kernel.end_ns - kernel.start_ns;
   }
   return ns;
 }

@@ -67,6 +67,23 @@ TEST_CASE("a call's kernels are those that its thread launched in it") {
   CHECK(sum.p50_ns == 8'000);
 }
 
+TEST_CASE("a kernel behind a call within its own is of the outer call") {
+  // A product of 10 us whose input is copied from 1 to 3 us; its GEMM is launched at 8.
+  const std::string inner =
+      R"({"ph": "X", "cat": "cpu_op", "name": "aten::copy_", "pid": 9, "tid": 1, )"
+      R"("ts": 1, "dur": 2, "args": {"Input Dims": [[4096, 512], [4096, 512]], )"
+      R"("Input type": ["c10::BFloat16", "c10::BFloat16"]}})";
+  const ProfileCosts costs = costs_of(
+      {call_row("aten::mm", "0", "[[4096, 512], [512, 1024]]", kTwoBf16), inner, launch_row(1, "2"),
+       launch_row(2, "8"), launch_row(3, "12"), kernel_row("elementwise_copy", 7, "100", "4", 1),
+       kernel_row("gemm", 7, "104", "30", 2), kernel_row("softmax", 7, "140", "90", 3)});
+  REQUIRE(costs.table.rows.size() == 2);
+  CHECK(costs.table.rows[0].what == CostKind::Gemm);
+  CHECK(costs.table.rows[0].p50_ns == 30'000);
+  CHECK(costs.table.rows[1].what == CostKind::Memory);
+  CHECK(costs.table.rows[1].p50_ns == 4'000);
+}
+
 TEST_CASE("a table out of a profile reads back, and prices a GEMM as the profile timed it") {
   const Folder folder;
   const std::string path = folder.with("costs.csv", to_text(costs_of(two_products()).table));
