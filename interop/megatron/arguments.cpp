@@ -24,6 +24,7 @@ struct FlagAlias {
 constexpr FlagAlias kAliases[] = {
     {"disable_bias_linear", "add_bias_linear", "False"},
     {"no_position_embedding", "add_position_embedding", "False"},
+    {"disable_mamba_mem_eff_path", "use_mamba_mem_eff_path", "False"},
     {"no_rope_fusion", "apply_rope_fusion", "False"},
     {"no_overlap_p2p_communication", "overlap_p2p_comm", "False"},
     {"torch_fsdp2_no_reshard_after_forward", "torch_fsdp2_reshard_after_forward", "False"},
@@ -48,7 +49,11 @@ constexpr FlagAlias kAliases[] = {
     {"num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers", ""},
     {"should_pad_vocab", "pad_vocab_size", ""},
     {"num_gpus_per_node", "gpus_per_node", ""},
-    {"batch_size", "micro_batch_size", ""}};
+    {"batch_size", "micro_batch_size", ""},
+    {"use_flash_attn_v1", "use_flash_attn", "True"},
+    {"use_flash_attn_v2", "use_flash_attn", "True"},
+    {"use_flash_attn_triton", "use_flash_attn", "True"},
+    {"use_flash_attn_builder", "use_flash_attn", "True"}};
 
 // Fields whose own names begin with "no" or "disable". In other flags these words negate a field:
 // --no-bias-swiglu-fusion sets bias_swiglu_fusion to False.
@@ -149,10 +154,20 @@ class ListReader {
   bool failed_ = false;
 };
 
+// The words in front of a flag that negate its field.
+constexpr std::string_view kNegations[] = {"no_", "disable_"};
+
 // Returns whether a flag with these values may be a switch, which takes none. A single value that
 // is empty or an unset shell variable may stand for no value at all.
 bool is_switch(const std::vector<std::string>& values) {
   return values.empty() || (values.size() == 1 && (values[0].empty() || is_open(values[0])));
+}
+
+// Returns whether a flag, "--no-bias", switches a field off, "bias": it differs from its default.
+bool is_negation(std::string_view flag, std::string_view name) {
+  return std::ranges::any_of(kNegations, [&](std::string_view prefix) {
+    return flag.starts_with(flag_of(prefix)) && !name.starts_with(prefix);
+  });
 }
 
 }  // namespace
@@ -199,7 +214,7 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
         {alias.value.empty() ? value : std::string(alias.value), flag, where, right_spelling});
     return;
   }
-  for (const std::string_view prefix : {"no_", "disable_"}) {
+  for (const std::string_view prefix : kNegations) {
     if (!is_negative_field && is_switch(values) && name.starts_with(prefix)) {
       list_variable_behind();
       name.erase(0, prefix.size());
@@ -442,7 +457,8 @@ void MegatronArguments::list_unread_flags(bool has_experts, ImportedPlan* plan) 
       plan->not_expressed.push_back(fmt::format("{}: {}", line, *effect));
     } else if (!is_idle && taken_.contains(name)) {
       continue;
-    } else if (is_idle || effect || is_quiet_argument(name) || is_off(argument.value)) {
+    } else if (is_idle || effect || is_quiet_argument(name) ||
+               (is_off(argument.value) && !is_negation(argument.spelled, name))) {
       ++plan->without_effect;
     } else {
       plan->not_understood.push_back(line);

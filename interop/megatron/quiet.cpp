@@ -82,7 +82,26 @@ constexpr NotExpressedArgument kNotExpressed[] = {
     {"gtp_remat_opt_in_modules", "", "weights are not gathered again"},
     {"fsdp_double_buffer", "False", "buffers are there once"},
     {"sft", "False", "sequences are not packed: attention is over whole ones"},
-    {"moe_use_upcycling", "False", "no dense model is turned into experts"}};
+    {"moe_use_upcycling", "False", "no dense model is turned into experts"},
+    {"moe_extended_tp", "False", "experts are spread over parallel.ep"},
+    {"moe_router_topk_limited_devices", "", "a token may go to all ranks"},
+    {"use_mamba_mem_eff_path", "True", "Mamba's scans keep what the fused kernel keeps"},
+    {"batch_invariant_mode", "False", "kernels are as fast as others"},
+    {"empty_unused_memory_level", "0", "PyTorch's cache is not emptied"},
+    {"nccl_communicator_config_path", "", "that file is not read: communicators are NCCL's own"},
+    {"tp_comm_split_ag", "True", "overlap.gemm is as the newer tp_comm_overlap_ag says"},
+    {"tp_comm_split_rs", "True", "overlap.gemm is as the newer tp_comm_overlap_rs says"},
+    {"async_tensor_model_parallel_allreduce", "True",
+     "all-reduces of inputs' gradients are as overlap.tensor says"},
+    {"offload_optimizer_states", "False", "the optimizer's states stay on the GPU"},
+    {"encoder_tensor_model_parallel_size", "0", "no encoder has GPUs of its own"},
+    {"encoder_pipeline_model_parallel_size", "0", "no encoder has GPUs of its own"},
+    {"retro_add_retriever", "False", "nothing is retrieved"},
+    {"export_kd_teacher_load", "", "no teacher runs beside the model"},
+    {"logits_load_dir", "", "no teacher's logits are read"},
+    {"dataloader_inter_document_masking", "False", "attention is over whole sequences"},
+    {"variable_seq_lengths", "False", "all sequences have one length"},
+    {"checkpoint_in_cpu", "False", "checkpoints of activations stay on the GPU"}};
 
 // These arguments have an effect only beside another one (mamba_* beside a hybrid model). The code
 // that reads the other one also reads these, so here they are ignored.
@@ -101,27 +120,32 @@ constexpr std::string_view kIdle =
 constexpr std::string_view kQuietOptimizer =
     "calculate_per_token_loss *lr lr_* *_lr_* adam_* lion_* muon_* sgd_* adaptive_* "
     "*weight_decay* apply_wd_to_qk_layernorm clip_grad loss_scale* initial_loss_scale "
-    "min_loss_scale hysteresis decoupled* use_layer_wise* main_* params_dtype pipeline_dtype "
-    "optimizer_offload* spiky*";
+    "min_loss_scale hysteresis decoupled* params_dtype pipeline_dtype "
+    "optimizer_offload_fraction spiky*";
 
 // Initial weights, seeds and regularization.
 constexpr std::string_view kQuietInitial =
-    "*dropout init_method* *_init_method* *seed use_cpu_init* perform_initialization "
+    "*dropout init_method* *_init_method* *seed use_cpu_init* *initialization "
     "init_model_with* te_rng* mup_* use_mup";
 
 // Data sets, tokenizers and masks.
 constexpr std::string_view kQuietData =
-    "data_* *data_path* *_path *_dir *dataset* *dataloader* split mock_data num_workers "
+    "data_args* data_cache* data_impl data_per_class* data_sharding data_parallel_random_init "
+    "*data_path* *_path *_dir *dataset* *dataloader* split mock_data num_workers "
     "*tokenizer* *_file tiktoken_* vocab_extra_ids special_tokens trust_remote_code eod_* "
     "reset_* *_mask_* create_attention_mask* mask_* mmap_bin_files fim_* short_seq_prob "
     "sample_rate use_one_sent_docs chat_template use_gigatoken allow_ambiguous_pad_tokens "
-    "enable_msc variable_seq* encoder_* decoder_seq_length make_vocab_size* sft* "
+    "*msc decoder_seq_length make_vocab_size* sft_* "
     "max_seqlen_per* max_position_embeddings";
 
 // Checkpoints, evaluation, and how long a run lasts.
 constexpr std::string_view kQuietRun =
-    "no_load_* no_save_* save* load* *ckpt* *checkpoint* replication* non_persistent* async_* "
+    "no_load_* no_save_* save* load* *ckpt* *on_missing_checkpoint "
+    "pretrained_checkpoint use_checkpoint_args use_checkpoint_lr* use_checkpoint_opt* "
+    "*_from_checkpoint* universal_checkpoint "
+    "deepspeed_activation_checkpointing replication* non_persistent* async_save async_strategy "
     "finetune exit_* eval* *_eval_* *validation* valid_* test_mode train_iters train_samples "
+    "train_tokens "
     "train_sync_interval skip_train iterations_to_skip consumed_* iteration do_* curr_* phase_* "
     "start_* end_* override_* strict_* warmup iter_per_epoch";
 
@@ -141,15 +165,16 @@ constexpr std::string_view kQuietFaults =
 constexpr std::string_view kQuietLaunch =
     "distributed_backend distributed_timeout* *gloo* local_rank rank global_rank master_* "
     "node_rank rdzv_* redirects tee standalone lazy_mpu* create_all_gather_group "
-    "fake_process_group tensor_model_parallel_comm* sharp_* nccl_* high_priority* "
-    "tp_comm_bootstrap* tp_comm_split* manual_gc* empty_unused*";
+    "fake_process_group tensor_model_parallel_comm* sharp_* nccl_all_reduce_for_prefill "
+    "high_priority* "
+    "tp_comm_bootstrap* manual_gc*";
 
 // Inference and reinforcement learning.
 constexpr std::string_view kQuietInference =
     "flash_decode offset_sampling* inference* temperature top_k prompts num_tokens_to_generate "
-    "incoming_requests* enable_chunked_prefill use_legacy_static_engine decode_only_cuda_graphs "
+    "incoming_requests* *chunked_prefill use_legacy_static_engine decode_only_cuda_graphs "
     "max_tokens_to_oom mlp_chunks_for_prefill prefill* num_speculative* symmetric* "
-    "batch_invariant* rl_* grpo* langrl* perform_rl* refit_method export_*";
+    "batch_invariant_backend rl_* grpo* langrl* perform_rl* refit_method export_*";
 
 // Other models than language models.
 constexpr std::string_view kQuietOtherModels =
@@ -160,9 +185,9 @@ constexpr std::string_view kQuietOtherModels =
 
 // Numbers inside layers, and kernels that take as long.
 constexpr std::string_view kQuietLayers =
-    "reuse_grad_buf_for_mxfp8_param_ag use_fused_weighted* *_fusion use_te_* "
-    "use_transformer_engine_op* use_mamba_mem* cross_entropy_* *norm_epsilon layernorm_* "
-    "apply_layernorm_1p *rope* rotary* yarn_* mscale* relative_attention* apply_query_key* "
+    "reuse_grad_buf_for_mxfp8_param_ag use_fused_weighted* mla_down_proj_fusion use_te_* "
+    "use_transformer_engine_op* *norm_epsilon layernorm_eps* layernorm_zero* "
+    "apply_layernorm_1p *rope* rotary* yarn_* mscale* relative_attention* *query_key_layer_scaling "
     "attention_softmax_in_fp32 glu_linear* activation_func_clamp* qk_clip* logits_* logit_* "
     "kitchen_attention_backend flash_attention_version mhc_* transformer_pipeline* fp8_margin "
     "fp8_interval fp8_amax* fp4_recipe num_layers_at_*";
@@ -171,24 +196,24 @@ constexpr std::string_view kQuietLayers =
 constexpr std::string_view kQuietExperts =
     "moe_enable_routing_replay moe_aux_loss* moe_z_loss* moe_token_drop* "
     "moe_router_load_balancing* moe_router_dtype moe_router_score_function "
-    "moe_router_pre_softmax moe_router_topk_scaling_factor moe_router_topk_limited_devices "
+    "moe_router_pre_softmax moe_router_topk_scaling_factor "
     "moe_router_bias_update_rate moe_router_force_* moe_router_fusion moe_router_padding_* "
     "moe_input_jitter* moe_per_layer* moe_routing_trace* moe_upcycling* moe_permute* "
     "moe_grouped_gemm moe_*_num_sms* moe_hybridep* moe_*_interleave_size moe_*_dtype "
-    "moe_apply_probs* moe_ncclep* moe_use_legacy* moe_extended_tp moe_single* moe_deepep* "
-    "mtp_loss*";
+    "moe_apply_probs* moe_ncclep* moe_use_legacy* moe_single* moe_deepep* "
+    "moe_loss_coeff moe_min_capacity moe_top2_2nd* create_moe_param_group mtp_loss*";
 
 // Buffers and details of parallelism.
 constexpr std::string_view kQuietParallel =
-    "clone_scatter* overlap_p2p_communication_warmup* overlap_p2p_comm_warmup* ddp_average* "
+    "pipeline_parallel delay_grad_reduce clone_scatter* overlap_p2p_communication_warmup* "
+    "overlap_p2p_comm_warmup* ddp_average* "
     "ddp_pad* gradient_reduce_div* align_grad_reduce cuda_graph_warmup* wgrad_deferral* gdp_* "
-    "gtp_* megatron_fsdp_version fsdp_* suggested_comm* offload_* pin_cpu* use_persistent* "
-    "min_offloaded* delay_offload*";
+    "gtp_* megatron_fsdp_version fsdp_manual* fsdp_db_use* suggested_comm* pin_cpu* "
+    "scatter_gather_tensors_in_pipeline *contiguous_buffers_in* min_offloaded* delay_offload*";
 
 // Versions of Megatron-LM's code.
 constexpr std::string_view kQuietVersions =
-    "use_mcore_models use_legacy_models deprecated_* *_deprecated enable_experimental "
-    "experimental*";
+    "use_mcore_models use_legacy_models deprecated_* *_deprecated enable_experimental";
 
 constexpr std::string_view kQuiet[] = {
     kQuietOptimizer, kQuietInitial,  kQuietData,      kQuietRun,         kQuietLogs,
