@@ -23,6 +23,10 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
                                      MegatronStyle style, const ImportedPlan& before,
                                      std::int64_t gpus);
 
+// Gives arguments of Megatron-LM before 2023 and of Megatron-DeepSpeed today's names, and states
+// the defaults of theirs that differ. num_experts may then be a list, one number a layer.
+void translate_older_arguments(MegatronArguments* arguments, ImportedPlan* plan);
+
 // Sets the model of the arguments, if they have one.
 void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
 

@@ -139,9 +139,8 @@ class MegatronModel {
     const bool is_narrow = args_->flag("swiglu") && style_ == MegatronStyle::Megatron;
     ffn_ = is_narrow ? 4 * hidden_ * 2 / 3 / 64 * 64 : 4 * hidden_;
     ffn_ = args_->whole("ffn_hidden_size", 1).value_or(ffn_);
-    experts_ = args_->whole("num_experts").value_or(0);
     biases_ = args_->flag("add_bias_linear", true);
-    sparse_.assign(static_cast<std::size_t>(layers_), experts_ > 0 ? 1 : 0);
+    read_experts();
     if (experts_ == 0) return;
     if (style_ == MegatronStyle::Megatron && !args_->flag("moe_grouped_gemm"))
       plan_->assumed.push_back("experts are one grouped GEMM: there is no --moe-grouped-gemm");
@@ -149,7 +148,9 @@ class MegatronModel {
     if (!args_->has("moe_router_topk"))
       plan_->assumed.push_back("model.top_k = 2: Megatron-LM's, there is no --moe-router-topk");
     expert_ffn_ = args_->whole("moe_ffn_hidden_size", 1).value_or(ffn_);
-    shared_ = args_->whole("moe_shared_expert_intermediate_size").value_or(0);
+    // Megatron-DeepSpeed's residual experts stand beside an MLP.
+    shared_ = args_->whole("moe_shared_expert_intermediate_size")
+                  .value_or(args_->text("mlp_type") == "residual" ? ffn_ : 0);
     moe_latent_ = args_->whole("moe_latent_size").value_or(0);
     router_groups_ = args_->whole("moe_router_num_groups").value_or(0);
     router_topk_groups_ = args_->whole("moe_router_group_topk").value_or(0);
@@ -157,17 +158,30 @@ class MegatronModel {
     const auto freq = args_->text("moe_layer_freq");
     if (!freq || layers_ == 0) return;
     if (const auto list = python_list(*freq)) {
-      if (list->size() != sparse_.size()) {
+      if (list->size() != experts_of_.size()) {
         args_->fail("moe_layer_freq", fmt::format("a list of {} layers", layers_));
         return;
       }
-      for (std::size_t i = 0; i < sparse_.size(); ++i) sparse_[i] = (*list)[i] != 0 ? 1 : 0;
+      for (std::size_t i = 0; i < experts_of_.size(); ++i)
+        experts_of_[i] = (*list)[i] != 0 ? experts_ : 0;
       return;
     }
     // The first layer of each N has experts.
     const Whole every = args_->whole("moe_layer_freq", 1).value_or(1);
-    for (std::size_t i = 0; i < sparse_.size(); ++i)
-      sparse_[i] = static_cast<Whole>(i) % every == 0 ? 1 : 0;
+    for (std::size_t i = 0; i < experts_of_.size(); ++i)
+      experts_of_[i] = static_cast<Whole>(i) % every == 0 ? experts_ : 0;
+  }
+
+  // Reads one number for all layers, or a list of each layer's.
+  void read_experts() {
+    const auto list = python_list(args_->text("num_experts").value_or(""));
+    experts_ =
+        list && !list->empty() ? std::ranges::max(*list) : args_->whole("num_experts").value_or(0);
+    experts_of_.assign(static_cast<std::size_t>(layers_), experts_);
+    if (list && list->size() == experts_of_.size())
+      experts_of_ = *list;
+    else if (list)
+      args_->fail("num_experts", fmt::format("a list of {} layers", layers_));
   }
 
   void add_heads(ImportedLayer* layer) const {
@@ -220,9 +234,9 @@ class MegatronModel {
     if (gated_) layer->set("model.gated_mlp", true);
   }
 
-  void add_experts(ImportedLayer* layer) const {
+  void add_experts(Whole experts, ImportedLayer* layer) const {
     if (gated_) layer->set("model.gated_mlp", true);
-    layer->set("model.experts", experts_);
+    layer->set("model.experts", experts);
     layer->set("model.top_k", top_k_);
     if (router_topk_groups_ > 0 && router_topk_groups_ < router_groups_) {
       layer->set("model.router_groups", router_groups_);
@@ -234,22 +248,23 @@ class MegatronModel {
     if (router_bias_) layer->set("model.router_bias", true);
   }
 
-  // Makes the layers from the marks in windowed_, linear_ and sparse_. A layer's name says how it
-  // differs from others: "dense" and "moe", "local" and "global", or "local_moe" and so on.
+  // Makes the layers from the marks in windowed_ and linear_, and from experts_of_. A layer's name
+  // says how it differs from others: "dense" and "moe", "local" and "global", or "local_moe" and so
+  // on.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
-    const auto all_same = [](const std::vector<char>& marks) {
+    const auto all_same = [](const auto& marks) {
       return std::count(marks.begin(), marks.end(), marks[0]) ==
              static_cast<std::ptrdiff_t>(marks.size());
     };
-    const bool same_mlp = all_same(sparse_);
+    const bool same_mlp = all_same(experts_of_);
     const bool same_attention = all_same(windowed_) && all_same(linear_);
-    for (std::size_t i = 0; i < sparse_.size(); ++i) {
+    for (std::size_t i = 0; i < experts_of_.size(); ++i) {
       ImportedLayer layer;
       const std::string attention = linear_[i] != 0     ? "linear"
                                     : windowed_[i] != 0 ? "local"
                                                         : "global";
-      const std::string mlp = sparse_[i] != 0 ? "moe" : "dense";
+      const std::string mlp = experts_of_[i] != 0 ? "moe" : "dense";
       layer.name = same_attention ? mlp : same_mlp ? attention : attention + "_" + mlp;
       if (linear_[i] != 0) {
         add_linear(&layer);
@@ -257,8 +272,8 @@ class MegatronModel {
         add_heads(&layer);
       }
       if (linear_[i] == 0 && windowed_[i] != 0) layer.set("model.window", window_);
-      if (sparse_[i] != 0) {
-        add_experts(&layer);
+      if (experts_of_[i] != 0) {
+        add_experts(experts_of_[i], &layer);
       } else {
         add_dense(&layer);
       }
@@ -293,7 +308,7 @@ class MegatronModel {
       } else {
         layer.name = c == 'E' ? "moe" : "dense";
         layer.set("model.mixer", "none");
-        c == 'E' ? add_experts(&layer) : add_dense(&layer);
+        c == 'E' ? add_experts(experts_, &layer) : add_dense(&layer);
       }
     }
     return layers;
@@ -369,8 +384,9 @@ class MegatronModel {
   bool latent_ = false, delta_ = false, qk_norm_ = false, qkv_bias_ = false, sinks_ = false,
        gated_ = false;
   bool biases_ = true, router_bias_ = false;
-  // By layer: 1 if its attention has a window, if it is linear, if the layer has experts.
-  std::vector<char> windowed_, linear_, sparse_;
+  // By layer: 1 if its attention has a window, 1 if it is linear, and its number of experts.
+  std::vector<char> windowed_, linear_;
+  std::vector<Whole> experts_of_;
 };
 
 }  // namespace

@@ -480,6 +480,7 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
   ImportedPlan plan;
   plan.sources.push_back(source);
   check_adapters(arguments);
+  translate_older_arguments(arguments, &plan);
   RETURN_IF_ERROR(arguments->status());
   set_megatron_model(arguments, style, &plan);
   RETURN_IF_ERROR(arguments->status());
