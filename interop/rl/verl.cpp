@@ -1,7 +1,8 @@
 // Turns verl's settings for training the actor (the policy), by FSDP or by Megatron-LM, or for
 // supervised fine-tuning (SFT) into keys of a scenario. Missing settings have the defaults of
-// verl/trainer/config/ in verl-project/verl 1dda039b (2026-08-22). A scenario's iteration is one
-// step of the optimizer; a step of verl has several.
+// verl/trainer/config/ in verl-project/verl 1dda039b (2026-08-22), and of sft_trainer.yaml in
+// b178a3cd (2026-01-29) for fsdp_sft_trainer. A scenario's iteration is one step of the optimizer;
+// a step of verl has several.
 // Declared in interop/rl/rl.h.
 #include <fmt/format.h>
 
@@ -36,7 +37,8 @@ constexpr std::string_view kQuiet =
     "*model.use_shm *model.lora* *model.target_* *model.exclude_* *model.fused_kernel_options.* "
     "*model.tiled_mlp.* *model.mtp.* *model.use_remove* *model.hf_config* *.wrap_policy.* "
     "*.use_orig* *.seed *.full_determinism *.forward_* *.pad_* *.strategy "
-    "*.use_remove_padding *.max_seqlen_per* *.turbo_config.* *.dist* *.use_dist* "
+    "*.use_remove_padding use_remove_padding *.offload_params *.max_seqlen_per* *.turbo_config.* "
+    "*.dist* *.use_dist* "
     "*.use_mbridge *.vanilla_mbridge *.override_mcore_model_config.* *.grad_clip ";
 
 constexpr SettingNote kModelNotes[] = {
@@ -51,7 +53,7 @@ constexpr SettingNote kActorNotes[] = {
 constexpr SettingNote kEngineNotes[] = {
     {"param_offload grad_offload optimizer_offload", "false",
      "it lies on the CPU between steps of verl; while the actor trains it is on the GPU"},
-    {"offload_policy", "false", "parameters, gradients and optimizer stay on the GPU"},
+    {"offload_policy cpu_offload", "false", "parameters, gradients and optimizer stay on the GPU"},
     {"dynamic_context_parallel", "false", "every sequence is cut alike"}};
 
 // YAML files of verl's own, whose values are the defaults here.
@@ -98,8 +100,12 @@ Status add_hydra(const DocumentNode& document, const std::string& path,
 
 class VerlPlan {
  public:
-  VerlPlan(MegatronArguments* settings, const ImportContext& context)
-      : settings_(settings), context_(context), sft_(!settings->has_any("actor_rollout_ref.")) {}
+  // `has_fsdp_sft`: the trainer is fsdp_sft_trainer.
+  VerlPlan(MegatronArguments* settings, const ImportContext& context, bool has_fsdp_sft = false)
+      : settings_(settings),
+        context_(context),
+        sft_(!settings->has_any("actor_rollout_ref.")),
+        fsdp_sft_(sft_ && has_fsdp_sft) {}
 
   Result<ImportedPlan> read() {
     const std::string engine = engine_of();
@@ -131,9 +137,10 @@ class VerlPlan {
       model_prefix_ = "actor_rollout_ref.model.", actor_prefix_ = "actor_rollout_ref.actor.";
     std::string name, from;
     // The last of these fields that names an engine counts.
-    for (const char* field : {"config_name", "model_engine", "engine",
-                              "actor@actor_rollout_ref.actor", "actor_rollout_ref.actor.strategy",
-                              "engine.strategy", "actor_rollout_ref.actor.fsdp_config.strategy"}) {
+    for (const char* field :
+         {"config_name", "model_engine", "engine", "actor@actor_rollout_ref.actor",
+          "actor_rollout_ref.actor.strategy", "engine.strategy", "model.strategy",
+          "actor_rollout_ref.actor.fsdp_config.strategy"}) {
       const std::string word = settings_->text(field).value_or("");
       for (const char* known : {"megatron", "fsdp2", "fsdp_turbo", "fsdp", "dp", "veomni",
                                 "torchtitan", "automodel", "mindspeed"}) {
@@ -152,6 +159,7 @@ class VerlPlan {
       settings_->fail(is_lite ? "actor_rollout_ref.actor.engine.tp" : from,
                       "the engine fsdp, fsdp2 or megatron");
     engine_prefix_ = sft_ ? "engine." : actor(name == "megatron" ? "megatron." : "fsdp_config.");
+    if (fsdp_sft_) engine_prefix_ = "model.fsdp_config.";
     return name;
   }
 
@@ -228,6 +236,7 @@ class VerlPlan {
     // The loss is FlashAttention's fused one (verl/utils/torch_functional.py:73), which the
     // framework "fsdp" implies.
     plan_.set("train.framework", "fsdp", "verl's FSDP");
+    if (fsdp_sft_) plan_.set("train.cross_entropy", "unfused", "PyTorch's loss");
     plan_.set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
     if (shards) plan_.set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
     const std::string model_dtype = settings_->text(engine("model_dtype")).value_or("fp32");
@@ -260,6 +269,8 @@ class VerlPlan {
     const std::string recompute = model_prefix_ + "enable_gradient_checkpointing";
     if (settings_->flag(recompute, true))
       plan_.set("train.recompute", "full", settings_->spelled(recompute));
+    if (fsdp_sft_ && !settings_->has(recompute))
+      plan_.assumed.push_back("train.recompute = full: verl's default since 0.4.1, none before");
     const std::string attention = model_prefix_ + "override_config.attn_implementation";
     if (settings_->text(attention).value_or("flash_attention_2") != "eager")
       plan_.set("train.flash_attention", true, settings_->spelled(attention));
@@ -332,8 +343,13 @@ class VerlPlan {
     const Whole of_replica = dp > 0 ? global_batch / dp : 0;
     const auto of_gpu = settings_->whole(micro, 1);
     const auto of_all = sft_ ? std::nullopt : settings_->whole(actor("ppo_micro_batch_size"), 1);
+    const bool is_dynamic = settings_->flag(dynamic, sft_ && !fsdp_sft_);
+    if (of_gpu && is_dynamic && !settings_->has(dynamic))
+      note_unused(micro, dynamic + " is true by default");
+    if (fsdp_sft_ && !of_gpu)
+      note_unused("data.micro_batch_size", "verl 0.2 replaced it by " + micro);
     const Whole most_tokens = settings_->whole(tokens, 1).value_or(sft_ ? 8192 : 16384);
-    if (settings_->flag(dynamic, sft_)) {
+    if (is_dynamic) {
       // A sequence is split over cp GPUs, each of which takes so many tokens of a microbatch
       // (verl/workers/engine/utils.py:111).
       plan_.set("parallel.micro_batch",
@@ -349,8 +365,15 @@ class VerlPlan {
     }
   }
 
+  // Notes a stated setting that verl does not read, and why.
+  void note_unused(const std::string& name, const std::string& why) {
+    if (const auto value = settings_->text(name))
+      plan_.assumed.push_back(
+          fmt::format("{}: {} = {} is not used: {}", settings_->place_of(name), name, *value, why));
+  }
+
   void set_model() {
-    note_model(model_prefix_ + "path", settings_, &plan_);
+    note_model(model_prefix_ + (fsdp_sft_ ? "partial_pretrain" : "path"), settings_, &plan_);
     // verl trains without multi-token prediction (MTP) unless told to
     // (verl/utils/megatron_utils.py:1820, verl/workers/config/model.py:240).
     if (!settings_->flag(model_prefix_ + "mtp.enable")) set_mtp(context_.before, 0, kNoMtp, &plan_);
@@ -358,7 +381,8 @@ class VerlPlan {
 
   MegatronArguments* settings_;
   const ImportContext& context_;
-  bool sft_;  // supervised fine-tuning, not the actor's training
+  bool sft_;       // supervised fine-tuning, not the actor's training
+  bool fsdp_sft_;  // by fsdp_sft_trainer, which verl had until 2026
   std::string model_prefix_ = "model.", actor_prefix_, engine_prefix_;
   Whole gpus_ = 0;  // 0: unknown
   ImportedPlan plan_;
@@ -390,7 +414,7 @@ Result<ImportedPlan> import_verl(const std::vector<StartedCommand>& commands,
     add_overrides(command, context.path, &settings);
   }
   settings.resolve_references();
-  return VerlPlan(&settings, context).read();
+  return VerlPlan(&settings, context, commands.back().name.ends_with("fsdp_sft_trainer")).read();
 }
 
 }  // namespace tandem

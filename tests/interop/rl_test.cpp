@@ -149,6 +149,45 @@ TEST_CASE("verl's SFT takes its GPUs from torchrun, and has packs") {
 }
 
 TEST_CASE(
+    "verl's fsdp_sft_trainer has the defaults of its own YAML, which cuts no batch by tokens") {
+  const auto sft = [](const std::string& trainer, const std::string& overrides) {
+    return with_model({{"sft.sh", "torchrun --nproc_per_node=8 -m verl.trainer." + trainer +
+                                      " data.train_batch_size=256 " + overrides + "\n"}});
+  };
+  const std::string old = "fsdp_sft_trainer", micro = "data.micro_batch_size_per_gpu=2 ";
+  const ImportedPlan plan =
+      sft(old, micro +
+                   "model.partial_pretrain=some/model ulysses_sequence_parallel_size=2 "
+                   "use_remove_padding=true model.fsdp_config.model_dtype=bf16 "
+                   "model.fsdp_config.cpu_offload=True model.fsdp_config.offload_params=True");
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("parallel.cp") == "2");
+  CHECK(keys.at("train.zero") == "3");
+  CHECK(keys.at("train.optimizer_dtype") == "\"bf16\"");
+  CHECK(keys.at("train.cross_entropy") == "\"unfused\"");
+  CHECK(mentions(plan.assumed, "sft.sh:1: the model is some/model"));
+  CHECK(mentions(plan.assumed, "train.recompute = full: verl's default since 0.4.1"));
+  CHECK(mentions(plan.not_expressed, "cpu_offload = true"));
+  CHECK(plan.not_understood.empty());
+  const ImportedPlan none =
+      sft(old, "data.micro_batch_size=64 model.enable_gradient_checkpointing=False");
+  CHECK(keys_of(none).at("parallel.micro_batch") == "4");
+  CHECK(keys_of(none).count("train.recompute") == 0);
+  CHECK_FALSE(mentions(none.assumed, "train.recompute"));
+  CHECK(mentions(none.assumed, "sft.sh:1: data.micro_batch_size = 64 is not used"));
+  // The newer trainer fills microbatches up to a number of tokens, unless told not to.
+  const ImportedPlan newer = sft("sft_trainer", micro);
+  CHECK(keys_of(newer).at("parallel.micro_batch") == "8");
+  CHECK(mentions(newer.assumed,
+                 "sft.sh:1: data.micro_batch_size_per_gpu = 2 is not used: data.use_dynamic_bsz is "
+                 "true by default"));
+  const ImportedPlan fixed = sft("sft_trainer", micro + "data.use_dynamic_bsz=False");
+  CHECK(keys_of(fixed).at("parallel.micro_batch") == "2");
+  CHECK_FALSE(mentions(fixed.assumed, "is not used"));
+}
+
+TEST_CASE(
     "a YAML of one's own that verl's script names is read below its overrides, or asked for") {
   const std::string script =
       "python3 -m verl.trainer.main_ppo --config-path=conf --config-name='mine' \\\n"
