@@ -176,6 +176,17 @@ Status check_sets(const ImportOptions& options) {
   return Done{};
 }
 
+// Switches flash attention off, as precision is fp32; a file that states it is contradicted in a
+// line.
+void leave_flash_attention(ImportedPlan* plan) {
+  constexpr std::string_view kWhy = "its kernels take 16 bits, and precision is fp32";
+  const auto key = std::ranges::find(plan->keys, "train.flash_attention", &ImportedKey::key);
+  if (key->source == ImportedKey::Stated)
+    plan->not_expressed.push_back(
+        fmt::format("{}: {}: flash attention is off: {}", key->where, key->comment, kWhy));
+  plan->set("train.flash_attention", false, kWhy);
+}
+
 // Lists the files that given files read and that were not given. Errors: a missing file that states
 // the plan, or one that may state the model where no given file does.
 Status check_wanted(const std::vector<ImportSource>& sources, ImportedPlan* plan) {
@@ -242,7 +253,7 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
   }
   if (plan.text_of("train.precision") == "fp32" && plan.flag_of("train.flash_attention") &&
       !options.sets.contains("train.flash_attention"))
-    plan.set("train.flash_attention", false, "its kernels take 16 bits, and precision is fp32");
+    leave_flash_attention(&plan);
   if (!plan.conflicts.empty() && !options.keeps_conflicts) return plan.conflicts.front().error;
   complete_measured(&plan);
   RETURN_IF_ERROR(check_wanted(sources, &plan));

@@ -249,11 +249,13 @@ Status ImportedPlan::add(const ImportedPlan& later) {
                                             "--set {}=...",
                                             key.key, toml_value(key.value), known->where,
                                             toml_value(known->value), key.key))});
-    // A key that one file assumes and another one states is no assumption.
+    // A key that one file assumes and another one states is no assumption, and of two assumptions
+    // the later counts.
     const auto is_of_key = [&](const std::string& assumption) {
       return assumption.starts_with(key.key + " = ");
     };
-    if (key.source > known->source) std::erase_if(assumed, is_of_key);
+    const bool differs = key.value != known->value && key.source == known->source;
+    if (key.source > known->source || differs) std::erase_if(assumed, is_of_key);
     if (key.source < known->source) std::erase_if(later_assumed, is_of_key);
     if (key.source >= known->source) *known = key;
   }

@@ -17,8 +17,17 @@ constexpr std::string_view kQuiet =
     "max_steps lr_scheduler_* warmup_* resume_* eval_* *_eval_* val_size per_device_eval* do_* "
     "trust_remote_code template dataset* data_* max_samples preprocessing_* streaming seed "
     "ddp_timeout ddp_find* weight_decay adam_* max_grad_norm push_to_hub hub_* run_name remove_* "
-    "include_* mixture* tokenized_path stage finetuning_type packing neat_packing "
-    "disable_gradient_checkpointing group_by_length full_determinism optim_args ";
+    "include_* mixture* tokenized_path stage finetuning_type "
+    "disable_gradient_checkpointing group_by_length full_determinism optim_args "
+    "gradient_checkpointing_kwargs model_revision *_only_loss *packing* padding_free *eos_token "
+    "chat_template* truncation_mode shuffle_dataset ";
+
+// Fields that only TRL has, whose defaults differ from transformers' (trl/trainer/base_config.py
+// and sft_config.py in huggingface/trl f2cd5771, 2026-07-24).
+constexpr std::string_view kTrl =
+    "assistant_only_loss completion_only_loss packing packing_strategy eval_packing padding_free "
+    "dataset_name dataset_config dataset_mixture dataset_text_field dataset_num_proc "
+    "dataset_kwargs max_prompt_length max_completion_length num_generations";
 
 // Fields that a scenario has no key for, and the simplification made instead. They are listed if
 // they are on, or, with `always`, in any case.
@@ -29,6 +38,7 @@ struct NotExpressedSetting {
 constexpr NotExpressedSetting kNotExpressed[] = {
     {"use_liger_kernel enable_liger_kernel", "kernels are as fast as others"},
     {"torch_compile", "kernels are as fast as others"},
+    {"torch_dtype dtype", "parameters have a master copy in fp32"},
     {"use_unsloth", "kernels are as fast as others"},
     {"neftune_noise_alpha", "no noise is added to the embeddings"},
     {"freeze_vision_tower freeze_multi_modal_projector", "only the language model counts", true}};
@@ -50,6 +60,10 @@ class TrainingArguments {
   TrainingArguments(const DocumentNode& document, const ImportContext& context)
       : context_(context), fields_(document, context.path) {
     plan_.sources.push_back(context.path + " (TrainingArguments)");
+    is_trl_ = !is_factory_ && document.map() != nullptr &&
+              std::ranges::any_of(*document.map(), [](const DocumentField& field) {
+                return matches_word(field.key, kTrl);
+              });
   }
 
   Result<ImportedPlan> read(const DocumentNode& document) {
@@ -63,9 +77,7 @@ class TrainingArguments {
     if (const auto model = fields_.text({"model_name_or_path"}))
       plan_.assumed.push_back(fields_.place_of("model_name_or_path") + ": the model is " + *model +
                               ", whose config.json states it");
-    if (const auto length = fields_.whole({"cutoff_len", "max_seq_length", "max_length"}, 1))
-      plan_.set("model.seq", *length,
-                fields_.name_of({"cutoff_len", "max_seq_length", "max_length"}));
+    set_length();
     list_rest();
     RETURN_IF_ERROR(fields_.status());
     place_keys(document, context_.path, &plan_);
@@ -94,16 +106,19 @@ class TrainingArguments {
   }
 
   void set_precision() {
-    const bool bf16 = fields_.flag({"bf16"}).value_or(false);
     const bool pure_bf16 = fields_.flag({"pure_bf16"}).value_or(false);
     const bool fp16 = fields_.flag({"fp16"}).value_or(false);
+    const auto stated_bf16 = fields_.flag({"bf16"});
+    const bool bf16 = stated_bf16.value_or(is_trl_ && !fp16);
     if (pure_bf16) {
       plan_.set("train.gradient_dtype", "bf16", "pure_bf16");
       plan_.set("train.optimizer_dtype", "bf16", "pure_bf16");
       plan_.not_expressed.push_back(fields_.place_of("pure_bf16") +
                                     ": pure_bf16 = true: a master copy in fp32 is there");
     }
-    if (bf16 || pure_bf16)
+    if (bf16 && !stated_bf16)
+      assume("train.precision", "bf16", "TRL's default since 0.19");
+    else if (bf16 || pure_bf16)
       plan_.set("train.precision", "bf16", bf16 ? "bf16" : "pure_bf16");
     else if (fp16)
       plan_.set("train.precision", "fp16", "fp16");
@@ -175,12 +190,36 @@ class TrainingArguments {
                 fmt::format("{} a device x {} accumulation steps x {} replicas", micro, steps, dp));
   }
 
+  // Sets a key to a default of the trainer's, which is said.
+  template <class T>
+  void assume(KeyOf<ValueTypeOf<T>> key, const T& value, const std::string& why) {
+    plan_.set(key, value, why);
+    plan_.assumed.push_back(fmt::format("{} = {}: {}", key.name(), value, why));
+  }
+
+  // Sets the sequence length. TRL's trainers by reinforcement learning have no default of the
+  // whole.
+  void set_length() {
+    const auto length = fields_.whole({"cutoff_len", "max_seq_length", "max_length"}, 1);
+    if (length)
+      plan_.set("model.seq", *length,
+                fields_.name_of({"cutoff_len", "max_seq_length", "max_length"}));
+    else if (is_factory_)
+      assume("model.seq", Whole{2048}, "LLaMA-Factory's default of cutoff_len");
+    else if (is_trl_ && !fields_.is_null("max_length") && !fields_.has("max_completion_length") &&
+             !fields_.has("num_generations"))
+      assume("model.seq", Whole{1024}, "TRL's default of max_length");
+  }
+
   void set_memory() {
-    // LLaMA-Factory recomputes by default.
-    const bool is_on = fields_.flag({"gradient_checkpointing"}).value_or(false);
-    const bool recomputes =
-        is_factory_ ? !fields_.flag({"disable_gradient_checkpointing"}).value_or(false) : is_on;
-    if (recomputes)
+    // LLaMA-Factory recomputes by default, and TRL does.
+    const auto stated = fields_.flag({"gradient_checkpointing"});
+    const bool recomputes = is_factory_
+                                ? !fields_.flag({"disable_gradient_checkpointing"}).value_or(false)
+                                : stated.value_or(is_trl_);
+    if (recomputes && is_trl_ && !stated)
+      assume("train.recompute", "full", "TRL's default since 0.22");
+    else if (recomputes)
       plan_.set("train.recompute", "full",
                 is_factory_ ? "LLaMA-Factory's disable_gradient_checkpointing"
                             : "gradient_checkpointing");
@@ -222,6 +261,7 @@ class TrainingArguments {
   FieldReader fields_;
   const bool is_factory_ =
       fields_.has("finetuning_type") || fields_.has("template") || fields_.has("cutoff_len");
+  bool is_trl_ = false;
   ImportedPlan plan_;
 };
 

@@ -1,0 +1,86 @@
+// Plans of trainers' files that leave values to the trainer's own defaults.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/interop/imported.h"
+
+using namespace tandem;
+
+namespace {
+
+// Its config.json gives a length of its own, from which rope scaling begins.
+const std::string kScaled = R"({"model_type": "llama", "hidden_size": 1024,
+"num_hidden_layers": 32, "num_attention_heads": 16, "intermediate_size": 4096,
+"vocab_size": 32000, "tie_word_embeddings": false, "max_position_embeddings": 131072,
+"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}})";
+
+ImportedPlan after_scaled(const std::vector<ImportSource>& files) {
+  std::vector<ImportSource> sources = {{"config.json", kScaled}};
+  sources.insert(sources.end(), files.begin(), files.end());
+  const auto plan = import_sources(sources, {.gpus = 8});
+  if (!plan.ok()) FAIL(plan.error().text());
+  return *plan;
+}
+
+ImportedPlan arguments(const std::string& lines) {
+  return after_scaled({{"args.yaml", "per_device_train_batch_size: 4\n" + lines}});
+}
+
+}  // namespace
+
+TEST_CASE("TRL's YAML has TRL's defaults: bf16, recomputation and 1024 tokens, which are said") {
+  const std::string trl = "assistant_only_loss: true\n";
+  const ImportedPlan plan = arguments(trl + "attn_implementation: flash_attention_2\n");
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("train.precision") == "\"bf16\"");
+  CHECK(keys.at("train.recompute") == "\"full\"");
+  CHECK(keys.at("train.flash_attention") == "true");
+  CHECK(keys.at("model.seq") == "1024");
+  CHECK(mentions(plan.assumed, "train.precision = bf16: TRL's default since 0.19"));
+  CHECK(mentions(plan.assumed, "train.recompute = full: TRL's default since 0.22"));
+  CHECK(mentions(plan.assumed, "model.seq = 1024: TRL's default of max_length"));
+  CHECK_FALSE(mentions(plan.assumed, "rope scaling"));  // one assumption of the length
+  CHECK(plan.not_understood.empty());
+  for (const char* mark : {"packing: false\n", "dataset_name: x/y\n", "dataset_text_field: a\n"})
+    CHECK(keys_of(arguments(mark)).at("train.precision") == "\"bf16\"");
+  const ImportedPlan stated =
+      arguments(trl + "fp16: true\ngradient_checkpointing: false\nmax_length: 512\n");
+  CHECK(keys_of(stated).at("train.precision") == "\"fp16\"");
+  CHECK(keys_of(stated).count("train.recompute") == 0);
+  CHECK(keys_of(stated).at("model.seq") == "512");
+  CHECK_FALSE(mentions(stated.assumed, "TRL's default"));
+  CHECK(keys_of(arguments(trl + "bf16: false\n")).at("train.precision") == "\"fp32\"");
+  // Neither a file without limit nor rollouts have that length.
+  CHECK(keys_of(arguments(trl + "max_length:\n")).at("model.seq") == "8192");
+  CHECK(keys_of(arguments("num_generations: 8\n")).at("model.seq") == "8192");
+  CHECK(mentions(arguments(trl + "torch_dtype: bfloat16\n").not_expressed,
+                 "args.yaml:3: torch_dtype = bfloat16: parameters have a master copy in fp32"));
+  const ImportedPlan plain = arguments("");  // transformers' own
+  CHECK(keys_of(plain).at("train.precision") == "\"fp32\"");
+  CHECK(keys_of(plain).count("train.recompute") == 0);
+}
+
+TEST_CASE("flash attention that a file states is off in fp32, which is said") {
+  const ImportedPlan plan = arguments("attn_implementation: flash_attention_2\n");
+  CHECK(keys_of(plan).at("train.flash_attention") == "false");
+  CHECK(mentions(plan.not_expressed,
+                 "args.yaml:2: attn_implementation: flash attention is off: its kernels take 16 "
+                 "bits, and precision is fp32"));
+  CHECK_FALSE(mentions(arguments("").not_expressed, "flash attention is off"));
+}
+
+TEST_CASE("LLaMA-Factory cuts sequences off at its own length where its YAML states none") {
+  const std::string factory = "finetuning_type: full\ntemplate: llama3\nbf16: true\n";
+  const ImportedPlan plan = arguments(factory);
+  CHECK(keys_of(plan).at("model.seq") == "2048");
+  CHECK(mentions(plan.assumed, "model.seq = 2048: LLaMA-Factory's default of cutoff_len"));
+  CHECK_FALSE(mentions(plan.assumed, "rope scaling"));
+  CHECK(keys_of(arguments(factory + "cutoff_len: 4096\n")).at("model.seq") == "4096");
+  CHECK(keys_of(arguments(factory + "packing: true\n")).count("train.recompute") == 1);
+  const auto set = import_sources(
+      {{"config.json", kScaled}, {"args.yaml", "per_device_train_batch_size: 1\n" + factory}},
+      {.sets = {{"model.seq", std::int64_t{512}}}});
+  REQUIRE(set.ok());
+  CHECK(keys_of(*set).at("model.seq") == "512");
+}
