@@ -15,6 +15,8 @@ namespace {
 
 using Whole = std::int64_t;
 
+constexpr Whole kUsualLength = 2048;  // of training.seq_len
+
 // A pipeline schedule: its names in PyTorch and in Tandem, and the stages that a rank has in it.
 struct TitanSchedule {
   std::string_view theirs, ours;
@@ -78,8 +80,9 @@ Status check_old_fields(const DocumentNode& document, const std::string& path) {
 
 class TitanPlan {
  public:
-  TitanPlan(const DocumentNode& document, const ImportContext& context, ImportedPlan* plan)
-      : document_(document), context_(context), plan_(plan) {}
+  TitanPlan(const DocumentNode& document, const ImportContext& context, bool has_file,
+            ImportedPlan* plan)
+      : document_(document), context_(context), has_file_(has_file), plan_(plan) {}
 
   Status read() {
     FieldReader top(document_, context_.path);
@@ -315,7 +318,13 @@ class TitanPlan {
   }
 
   void set_training(FieldReader* training) {
-    if (const auto seq = training->whole({"seq_len"}, 1)) plan_->set("model.seq", *seq, "seq_len");
+    const auto seq = training->whole({"seq_len"}, 1);
+    if (seq) plan_->set("model.seq", *seq, "seq_len");
+    if (!seq && has_file_) {
+      plan_->set("model.seq", kUsualLength, "torchtitan's default");
+      plan_->assumed.push_back(
+          fmt::format("model.seq = {}: torchtitan's default of training.seq_len", kUsualLength));
+    }
     const std::string dtype = training->text({"mixed_precision_param"}).value_or("bfloat16");
     if (dtype == "float32") plan_->set("train.precision", "fp32", "mixed_precision_param");
     if (training->text({"mixed_precision_reduce"}).value_or("float32") == "bfloat16")
@@ -413,6 +422,7 @@ class TitanPlan {
 
   const DocumentNode& document_;
   const ImportContext& context_;
+  bool has_file_;  // it is a whole TOML file, not overrides alone
   ImportedPlan* plan_;
   Whole tp_ = 1, pp_ = 1, cp_ = 1, ep_ = 1, dp_ = 0;
 };
@@ -424,11 +434,12 @@ bool is_torchtitan(const DocumentNode& document) {
          (document.find("training") != nullptr && document.find("job") != nullptr);
 }
 
-Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context) {
+Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context,
+                                       bool has_file) {
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (torchtitan TOML)");
   RETURN_IF_ERROR(check_old_fields(document, context.path));
-  RETURN_IF_ERROR(TitanPlan(document, context, &plan).read());
+  RETURN_IF_ERROR(TitanPlan(document, context, has_file, &plan).read());
   place_keys(document, context.path, &plan);
   return plan;
 }

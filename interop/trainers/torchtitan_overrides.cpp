@@ -146,7 +146,7 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
   if (gpus == 0 && stated_gpus && *stated_gpus > 0) gpus = std::min(*stated_gpus, kMostWhole);
   const ImportContext inner = {
       .path = context.path, .before = context.before, .gpus = gpus, .beside = context.beside};
-  ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner));
+  ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner, /*has_file=*/false));
   plan.sources = {context.path + " (torchtitan's overrides)"};
   // Whole replicas are FSDP2's, too, which reduces layer by layer, no longer DDP's.
   std::erase_if(plan.keys, [](const ImportedKey& key) { return key.key == "overlap.bucket_MB"; });

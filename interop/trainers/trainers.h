@@ -16,9 +16,11 @@ namespace tandem {
 bool is_deepspeed(const DocumentNode& document);
 Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context);
 
-// torchtitan's TOML files, which it had until February 2026.
+// torchtitan's TOML files, which it had until February 2026. `has_file`: the document is such a
+// file; false: overrides alone, whose other values are not the defaults.
 bool is_torchtitan(const DocumentNode& document);
-Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context);
+Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context,
+                                       bool has_file = true);
 
 // Sets the fp8 of a plan by torchtitan's converters, which [model] lists.
 void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNode& document,

@@ -84,3 +84,17 @@ TEST_CASE("LLaMA-Factory cuts sequences off at its own length where its YAML sta
   REQUIRE(set.ok());
   CHECK(keys_of(*set).at("model.seq") == "512");
 }
+
+TEST_CASE("torchtitan's TOML has 2048 tokens where it states none, overrides alone the model's") {
+  const std::string table = "[parallelism]\ndata_parallel_shard_degree = 8\n";
+  const ImportedPlan plan = after_scaled({{"a.toml", table}});
+  CHECK(keys_of(plan).at("model.seq") == "2048");
+  CHECK(mentions(plan.assumed, "model.seq = 2048: torchtitan's default of training.seq_len"));
+  CHECK_FALSE(mentions(plan.assumed, "rope scaling"));
+  CHECK(
+      keys_of(after_scaled({{"a.toml", table + "[training]\nseq_len = 512\n"}})).at("model.seq") ==
+      "512");
+  const ImportedPlan alone =
+      after_scaled({{"a.sh", "A=(--parallelism.tensor_parallel_degree 2)\n"}});
+  CHECK(keys_of(alone).at("model.seq") == "8192");
+}
