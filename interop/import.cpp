@@ -89,7 +89,7 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
     RETURN_IF_ERROR(check_alike(commands));
     return with_branches(import_openrlhf(commands, context));
   }
-  if (has_torchtitan_overrides(text))
+  if (has_torchtitan_overrides(text, context.beside))
     return with_branches(import_torchtitan_overrides(script, context));
   return import_shell_script(script, context);
 }
@@ -130,11 +130,22 @@ bool names_config(const std::string& text, const std::string& stem) {
   });
 }
 
+// Returns whether a file is a script of torchtitan's, which reads the TOML file beside it.
+bool is_titan_script(const ImportSource& source, const std::vector<ImportSource>& sources) {
+  const std::string extension = std::filesystem::path(source.path).extension().string();
+  return !matches_word(extension, ".json .toml .yaml .yml .py") &&
+         (source.text.starts_with("#!") || !is_log(source.text)) &&
+         has_torchtitan_overrides(source.text, sources);
+}
+
 // Returns whether another file, which reads the files that it names, names this one:
 // "extends: [llama_base.yaml]", "model: ${MODEL:llama3_8B}.yaml".
 bool is_read_by_another(const ImportSource& source, const std::vector<ImportSource>& sources) {
   const std::filesystem::path file = std::filesystem::path(source.path).filename();
   const bool is_script = file.extension() == ".sh";
+  if (file.extension() == ".toml")
+    return std::ranges::any_of(
+        sources, [&](const ImportSource& other) { return is_titan_script(other, sources); });
   if (!is_script && file.extension() != ".yaml" && file.extension() != ".yml") return false;
   // Returns whether the text has the name as a word or as the last part of a path.
   const auto names = [](const std::string& text, const std::string& name) {

@@ -36,6 +36,10 @@ const DocumentNode* DocumentNode::find(std::string_view key) const {
   return nullptr;
 }
 
+std::string DocumentNode::place(const std::string& path) const {
+  return fmt::format("{}:{}", file == nullptr ? path : *file, line);
+}
+
 const DocumentNode* DocumentNode::at(std::string_view path) const {
   const DocumentNode* node = this;
   for (const std::string& name : split(path, ".")) {

@@ -20,7 +20,10 @@ struct DocumentNode {
 
   std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map> value;
   int line = 0;
+  const std::string* file = nullptr;  // of a value that another file puts over the document's
 
+  // Returns the value's file and line, "a.json:12"; `path`: of the document.
+  std::string place(const std::string& path) const;
   bool is_null() const { return std::holds_alternative<std::monostate>(value); }
   bool is_true() const { return std::holds_alternative<bool>(value) && std::get<bool>(value); }
   const List* list() const { return std::get_if<List>(&value); }

@@ -156,7 +156,7 @@ std::string FieldReader::name_of(Names names) const {
 
 std::string FieldReader::place_of(std::string_view name) const {
   const DocumentNode* found = map_->find(name);
-  return fmt::format("{}:{}", path_, found == nullptr ? map_->line : found->line);
+  return (found == nullptr ? map_ : found)->place(path_);
 }
 
 Status FieldReader::status() const {

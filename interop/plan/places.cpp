@@ -91,7 +91,7 @@ void place_keys(const DocumentNode& document, const std::string& path, ImportedP
   place_keys(
       [&](std::string_view name) {
         const DocumentNode* field = field_in(document, name);
-        return field == nullptr ? std::string() : fmt::format("{}:{}", path, field->line);
+        return field == nullptr ? std::string() : field->place(path);
       },
       plan);
 }

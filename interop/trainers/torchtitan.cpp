@@ -71,7 +71,7 @@ Status check_old_fields(const DocumentNode& document, const std::string& path) {
     const DocumentNode* value = document.at(old.field);
     if (value == nullptr || value->text() == old.usual) continue;
     return Error::at(
-        fmt::format("{}:{}", path, value->line),
+        value->place(path),
         fmt::format("found {} = {}, as torchtitan had it until March 2025, expected {}", old.field,
                     value->text(), old.now));
   }
@@ -384,7 +384,7 @@ class TitanPlan {
       if (value == nullptr || value->text() == row.usual) continue;
       const DocumentNode* on = document_.at(row.switch_field);
       if (row.switch_field.empty() || (on != nullptr && on->text() == "true"))
-        plan_->not_expressed.push_back(fmt::format("{}:{}: {} = {}: {}", context_.path, value->line,
+        plan_->not_expressed.push_back(fmt::format("{}: {} = {}: {}", value->place(context_.path),
                                                    row.field, value->text(), row.taken_as));
     }
   }
@@ -402,7 +402,7 @@ class TitanPlan {
         ++plan_->without_effect;
       } else {
         plan_->not_understood.push_back(fmt::format(
-            "{}:{}: {} = {}", context_.path, field->value.line, field->key, field->value.text()));
+            "{}: {} = {}", field->value.place(context_.path), field->key, field->value.text()));
       }
     }
   }
@@ -416,7 +416,7 @@ class TitanPlan {
       if (!quiet && !matches_any(section.key, {"parallelism", "training", "activation_checkpoint",
                                                "model", "optimizer", "quantize", "float8", "mx"}))
         plan_->not_understood.push_back(
-            fmt::format("{}:{}: [{}]", context_.path, section.value.line, section.key));
+            fmt::format("{}: [{}]", section.value.place(context_.path), section.key));
     }
   }
 

@@ -1,6 +1,7 @@
 // Reads torchtitan's overrides of its command line, which it takes in place of TOML since February
 // 2026, as `tune --emit torchtitan` writes them: "--parallelism.tensor_parallel_degree 8". They
-// become the fields of a TOML file, from which import_torchtitan() makes the plan. Names are of
+// become the fields of a TOML file, from which import_torchtitan() makes the plan. Until then they
+// went over those of a TOML file, and do here if one is given with the script. Names are of
 // pytorch/torchtitan b5bcd76c (2026-08-21). Declared in interop/trainers/trainers.h.
 #include <fmt/format.h>
 
@@ -23,9 +24,27 @@ constexpr TitanRow kRenamed[] = {
     {"compile.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel", ""},
     {"training.max_context_length", "training.seq_len", ""}};
 
+bool is_toml(const ImportSource& source) { return source.path.ends_with(".toml"); }
+
+// Returns the given TOML file, over which a script's overrides go; null: none is given.
+Result<const ImportSource*> file_below(const ImportContext& context) {
+  const ImportSource* file = nullptr;
+  for (const ImportSource& source : context.beside) {
+    if (!is_toml(source)) continue;
+    if (file != nullptr)
+      return Error::at(context.path,
+                       fmt::format("found overrides beside {} and {}, expected one TOML file",
+                                   file->path, source.path));
+    file = &source;
+  }
+  return file;
+}
+
 class TitanOverrides {
  public:
-  explicit TitanOverrides(std::string path) : path_(std::move(path)) {}
+  // `path`: of the script. `sections`: of the TOML file that the overrides go over; empty: none.
+  TitanOverrides(const std::string& path, DocumentNode::Map sections)
+      : path_(path), has_file_(!sections.empty()), sections_(std::move(sections)) {}
 
   // Adds the overrides among a command's words: "--section.field=value", or "--section.field
   // value". Without a value it is a switch.
@@ -67,7 +86,7 @@ class TitanOverrides {
                                             "--training.max_context_length",
                                             *tokens));
     }
-    states_micro_ = micro || whole("training.local_batch_size");
+    states_micro_ = has_file_ || micro || whole("training.local_batch_size");
     if (micro || !states_micro_) {
       const std::int64_t sequences = micro ? *micro / *seq : 1;
       const std::int64_t of_pass = has_pipeline ? microbatches.value_or(1) : 1;
@@ -84,16 +103,26 @@ class TitanOverrides {
   DocumentNode::Map* section(std::string_view name) {
     const auto found = std::ranges::find(sections_, name, &DocumentField::key);
     if (found != sections_.end()) return std::get_if<DocumentNode::Map>(&found->value.value);
-    sections_.push_back({std::string(name), {DocumentNode::Map{}, 1}});
+    sections_.push_back({std::string(name), {DocumentNode::Map{}, line_, &path_}});
     return std::get_if<DocumentNode::Map>(&sections_.back().value.value);
   }
   // Sets "section.field". Line 0 stands for the line of the last override.
   void set(const std::string& name, const std::string& value, int line) {
     const std::size_t dot = name.find('.');
     if (line > 0) line_ = line;
-    DocumentNode::Map* fields = section(name.substr(0, dot));
-    std::erase_if(*fields, [&](const auto& field) { return field.key == name.substr(dot + 1); });
-    fields->push_back({name.substr(dot + 1), plain_scalar(value, line > 0 ? line : line_)});
+    DocumentNode scalar = plain_scalar(value, line > 0 ? line : line_);
+    scalar.file = &path_;
+    put(name.substr(dot + 1), std::move(scalar), section(name.substr(0, dot)));
+  }
+  // Puts a value in place of the field's; "linear.float8.recipe_name" lies in tables of a table.
+  static void put(const std::string& name, DocumentNode value, DocumentNode::Map* fields) {
+    const std::size_t dot = name.find('.');
+    const auto table = std::ranges::find(*fields, name.substr(0, dot), &DocumentField::key);
+    if (dot != std::string::npos && table != fields->end() && table->value.map() != nullptr)
+      return put(name.substr(dot + 1), std::move(value),
+                 std::get_if<DocumentNode::Map>(&table->value.value));
+    std::erase_if(*fields, [&](const auto& field) { return field.key == name; });
+    fields->push_back({name, std::move(value)});
   }
   std::optional<std::int64_t> whole(const std::string& name) {
     const std::size_t dot = name.find('.');
@@ -112,7 +141,8 @@ class TitanOverrides {
     return found;
   }
 
-  std::string path_;
+  const std::string& path_;
+  bool has_file_;
   DocumentNode::Map sections_;
   int line_ = 1;
   bool states_micro_ = true;
@@ -120,14 +150,22 @@ class TitanOverrides {
 
 }  // namespace
 
-bool has_torchtitan_overrides(const std::string& text) {
-  return text.find("--parallelism.") != std::string::npos ||
-         text.find("--training.num_tokens_per_train_step") != std::string::npos;
+bool has_torchtitan_overrides(const std::string& text, const std::vector<ImportSource>& beside) {
+  const auto has = [&](const char* option) { return text.find(option) != std::string::npos; };
+  const bool names_file = has("--job.config_file") || has("--job.config-file");
+  return has("--parallelism.") || has("--training.num_tokens_per_train_step") ||
+         (names_file && std::ranges::any_of(beside, is_toml));
 }
 
 Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
                                                  const ImportContext& context) {
-  TitanOverrides overrides(context.path);
+  ASSIGN_OR_RETURN(const ImportSource* file, file_below(context));
+  DocumentNode below;
+  if (file != nullptr) {
+    ASSIGN_OR_RETURN(below, parse_toml(file->text, file->path));
+  }
+  const auto* sections = below.map();
+  TitanOverrides overrides(context.path, sections == nullptr ? DocumentNode::Map{} : *sections);
   // A word may be a whole command, for bash -c.
   const auto add = [&](const auto& words, int line) {
     overrides.add(split_words(fmt::format("{}", fmt::join(words, " "))), line);
@@ -144,26 +182,34 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
   const auto stated_gpus = whole_number(world_size);
   std::int64_t gpus = context.gpus;
   if (gpus == 0 && stated_gpus && *stated_gpus > 0) gpus = std::min(*stated_gpus, kMostWhole);
-  const ImportContext inner = {
-      .path = context.path, .before = context.before, .gpus = gpus, .beside = context.beside};
-  ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner, /*has_file=*/false));
-  plan.sources = {context.path + " (torchtitan's overrides)"};
-  // Whole replicas are FSDP2's, too, which reduces layer by layer, no longer DDP's.
-  std::erase_if(plan.keys, [](const ImportedKey& key) { return key.key == "overlap.bucket_MB"; });
+  const ImportContext inner = {.path = file == nullptr ? context.path : file->path,
+                               .before = context.before,
+                               .gpus = gpus,
+                               .beside = context.beside};
+  ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner, file != nullptr));
+  if (file == nullptr) plan.sources.clear();
+  plan.sources.push_back(context.path + " (torchtitan's overrides)");
+  // Without TOML whole replicas are FSDP2's, too, which reduces layer by layer, no longer DDP's.
+  if (file == nullptr)
+    std::erase_if(plan.keys, [](const ImportedKey& key) { return key.key == "overlap.bucket_MB"; });
   if (!overrides.states_micro())
     plan.assumed.push_back(
         "parallel.micro_batch = 1: no --training.num_tokens_per_microbatch_per_dp_rank states it");
-  if (const DocumentNode* file = document.at("job.config_file")) {
-    const std::string name = file->text();
-    plan.wanted.push_back(
-        {name.substr(name.rfind('/') + 1), fmt::format("{}:{}", context.path, file->line)});
+  const DocumentNode* named = document.at("job.config_file");
+  if (const auto* name = named == nullptr ? nullptr : std::get_if<std::string>(&named->value)) {
+    const std::string stem = name->substr(name->rfind('/') + 1);
+    const std::string where = named->place(context.path);
+    if (file == nullptr)
+      plan.wanted.push_back({stem, where});
+    else if (!file->path.ends_with(stem))
+      plan.assumed.push_back(fmt::format("{}: {} is read in place of {}", where, file->path, stem));
   }
   if (stated_gpus && *stated_gpus > 0) {
     plan.set("cluster.gpus", std::min(*stated_gpus, kMostWhole), "WORLD_SIZE");
     plan.keys.back().where = fmt::format("{}:{}", context.path, world_size.line);
   }
-  // CUDA graphs are on by default.
-  if (document.at("training.disable_cuda_graphs") == nullptr)
+  // CUDA graphs are on by default since the TOML files are gone.
+  if (file == nullptr && document.at("training.disable_cuda_graphs") == nullptr)
     plan.set("train.cuda_graphs", true, "default of --training.disable_cuda_graphs");
   return plan;
 }

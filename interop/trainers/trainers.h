@@ -26,8 +26,8 @@ Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const Impor
 void set_titan_fp8(const std::vector<std::string>& converters, const DocumentNode& document,
                    const ImportContext& context, ImportedPlan* plan);
 
-// The options of torchtitan's command line, in a script.
-bool has_torchtitan_overrides(const std::string& text);
+// The options of torchtitan's command line, in a script, over the TOML file that is given with it.
+bool has_torchtitan_overrides(const std::string& text, const std::vector<ImportSource>& beside);
 Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
                                                  const ImportContext& context);
 

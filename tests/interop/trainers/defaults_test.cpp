@@ -1,6 +1,7 @@
 // Plans of trainers' files that leave values to the trainer's own defaults.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/interop/imported.h"
@@ -97,4 +98,80 @@ TEST_CASE("torchtitan's TOML has 2048 tokens where it states none, overrides alo
   const ImportedPlan alone =
       after_scaled({{"a.sh", "A=(--parallelism.tensor_parallel_degree 2)\n"}});
   CHECK(keys_of(alone).at("model.seq") == "8192");
+}
+
+namespace {
+
+const std::string kTitan = R"([model]
+converters = ["float8"]
+[training]
+seq_len = 4096
+local_batch_size = 8
+[parallelism]
+tensor_parallel_degree = 2
+pipeline_parallel_degree = 4
+pipeline_parallel_microbatch_size = 2
+[activation_checkpoint]
+mode = "full"
+[quantize.linear.float8]
+recipe_name = "rowwise"
+unheard_of = 3
+)";
+const std::string kTitanRun =
+    "F=${F:-./configs/llama3_8b.toml}\n"
+    "torchrun -m torchtitan.train --job.config_file ${F} --training.local_batch_size 4 \\\n"
+    "  --training.global_batch_size=-1 --parallelism.pipeline_parallel_degree 2";
+
+}  // namespace
+
+TEST_CASE("torchtitan's command line goes over the TOML file that is given with it") {
+  const ImportSource file = {"configs/llama3_8b.toml", kTitan};
+  const auto where = [](const ImportedPlan& plan, const std::string& key) {
+    return std::ranges::find(plan.keys, key, &ImportedKey::key)->where;
+  };
+  for (const bool file_first : {true, false}) {
+    const ImportSource run = {"run.sh", kTitanRun + "\n"};
+    const ImportedPlan plan =
+        after_scaled(file_first ? std::vector{file, run} : std::vector{run, file});
+    const Keys keys = keys_of(plan);
+    CHECK(plan.conflicts.empty());
+    CHECK(keys.at("parallel.pp") == "2");
+    CHECK(where(plan, "parallel.pp") == "run.sh:2");
+    CHECK(keys.at("parallel.tp") == "2");
+    CHECK(where(plan, "parallel.tp") == "configs/llama3_8b.toml:7");
+    CHECK(keys.at("parallel.micro_batch") == "2");
+    CHECK(keys.at("parallel.global_batch") == "8");  // 4 x dp 2
+    CHECK(keys.at("model.seq") == "4096");
+    CHECK(keys.at("train.recompute") == "\"full\"");
+    CHECK(keys.count("train.cuda_graphs") == 0);  // of torchtitan without TOML
+    CHECK_FALSE(mentions(plan.not_expressed, "was not given"));
+    CHECK_FALSE(mentions(plan.assumed, "in place of"));
+  }
+  const auto both = [&](const std::string& options, const std::string& name) {
+    return after_scaled({{"run.sh", kTitanRun + options + "\n"}, {name, kTitan}});
+  };
+  CHECK(mentions(both("", "mine.toml").assumed,
+                 "run.sh:2: mine.toml is read in place of llama3_8b.toml"));
+  const ImportedPlan nested = both(" --quantize.linear.float8.recipe_name tensorwise", "a.toml");
+  CHECK(keys_of(nested).at("train.fp8_recipe") == "\"current\"");
+  CHECK(mentions(both(" --training.unheard_of 5", "a.toml").not_understood,
+                 "run.sh:2: unheard_of = 5"));
+  // A script that changes nothing.
+  const ImportedPlan plain = after_scaled(
+      {{"run.sh", "torchrun -m torchtitan.train --job.config_file llama3_8b.toml\n"}, file});
+  CHECK(keys_of(plain).at("parallel.pp") == "4");
+}
+
+TEST_CASE("faults of torchtitan's command line are told by its own line, and two TOML refused") {
+  const auto why = [](const std::vector<ImportSource>& files) {
+    std::vector<ImportSource> sources = {{"config.json", kScaled}};
+    sources.insert(sources.end(), files.begin(), files.end());
+    const auto plan = import_sources(sources, {.gpus = 8});
+    return plan.ok() ? "read" : plan.error().text();
+  };
+  const std::string order = " --parallelism.pipeline_parallel_schedule Unheard\n";
+  CHECK(has(why({{"run.sh", kTitanRun + order}, {"a.toml", kTitan}}),
+            "run.sh:2: found pipeline_parallel_schedule = Unheard"));
+  CHECK(why({{"run.sh", kTitanRun + "\n"}, {"a.toml", kTitan}, {"b.toml", kTitan}}) ==
+        "run.sh: found overrides beside a.toml and b.toml, expected one TOML file");
 }
