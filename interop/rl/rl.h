@@ -11,10 +11,10 @@
 
 namespace tandem {
 
-// verl's YAML, and a script's commands that start it.
+// verl's YAML, and a script's commands that start it or its recipe DAPO.
 bool is_verl(const DocumentNode& document);
 Result<ImportedPlan> import_verl(const DocumentNode& document, const ImportContext& context);
-inline constexpr std::string_view kVerlPrograms = "verl.*";
+inline constexpr std::string_view kVerlPrograms = "verl.* recipe.dapo.*";
 Result<ImportedPlan> import_verl(const std::vector<StartedCommand>& commands,
                                  const ImportContext& context);
 

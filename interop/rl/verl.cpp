@@ -58,7 +58,8 @@ constexpr SettingNote kEngineNotes[] = {
 
 // YAML files of verl's own, whose values are the defaults here.
 constexpr std::string_view kOwnConfigs =
-    "ppo_trainer ppo_*_trainer sft_trainer* _generated_* fully_async_* one_step_off_*";
+    "ppo_trainer ppo_*_trainer dapo_*trainer sft_trainer* _generated_* fully_async_* "
+    "one_step_off_*";
 
 Status add_hydra(const DocumentNode& document, const std::string& path,
                  const ImportContext& context, int depth, MegatronArguments* to);

@@ -1,5 +1,6 @@
-// Reads Accelerate's YAML for PyTorch's FSDP, as `accelerate config` writes it: number of GPUs,
-// precision, sharding (fsdp_config) and parallel sizes (parallelism_config). Declared in
+// Reads Accelerate's YAML, as `accelerate config` writes it: number of GPUs, precision, and either
+// PyTorch's FSDP by its sharding (fsdp_config) and parallel sizes (parallelism_config), or
+// DeepSpeed, whose settings are made a ds_config.json. Declared in
 // interop/trainers/trainers.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,6 +21,65 @@ constexpr std::string_view kQuietAccelerate =
     "same_network tpu_* use_cpu debug enable_cpu* downcast_bf16 fsdp_version fsdp_auto_wrap* "
     "fsdp_transformer_layer* fsdp_state_dict* fsdp_forward_prefetch fsdp_cpu_ram* fsdp_sync_* "
     "fsdp_use_orig* dynamo_config";
+
+// Fields of deepspeed_config that do so.
+constexpr std::string_view kQuietPlugin =
+    "deepspeed_* zero3_* gradient_clipping offload_*_nvme_path";
+
+// Returns the precision, "no" for fp32.
+std::string mixed_precision(FieldReader* top) {
+  const DocumentNode* mixed = top->node({"mixed_precision"});
+  const std::string precision = mixed == nullptr ? "no" : mixed->text();
+  if (precision == "false") return "no";  // YAML reads a bare no as false
+  if (!matches_word(precision, "no bf16 fp16 fp8"))
+    top->fail("mixed_precision", "no, bf16, fp16 or fp8");
+  return precision;
+}
+
+// Reads deepspeed_config by the ds_config.json that Accelerate makes of it (DeepSpeedPlugin in
+// accelerate/utils/dataclasses.py), or asks for the one that it names.
+Result<ImportedPlan> import_plugin(const DocumentNode& document, const ImportContext& context) {
+  FieldReader top(document, context.path);
+  FieldReader plugin(top.section("deepspeed_config", "a map of settings"), context.path);
+  const auto gpus = top.whole({"num_processes"}, 1);
+  const std::string precision = mixed_precision(&top);
+  if (precision == "fp8") top.fail("mixed_precision", "no, bf16 or fp16 beside deepspeed_config");
+  const int line = document.find("deepspeed_config")->line;
+  const auto table = [](const char* name, DocumentField field, int at) {
+    return DocumentField{name, {DocumentNode::Map{std::move(field)}, at}};
+  };
+  const DocumentNode* stage = plugin.node({"zero_stage"});
+  DocumentNode::Map zero = {
+      {"stage", stage == nullptr ? DocumentNode{std::int64_t{2}, line} : *stage}};
+  for (const char* part : {"offload_optimizer", "offload_param"}) {
+    const DocumentNode* device = plugin.node({std::string(part) + "_device"});
+    if (device != nullptr) zero.push_back(table(part, {"device", *device}, device->line));
+  }
+  DocumentNode::Map config = {{"zero_optimization", {std::move(zero), line}}};
+  if (const DocumentNode* steps = plugin.node({"gradient_accumulation_steps"}))
+    config.push_back({"gradient_accumulation_steps", *steps});
+  if (const DocumentNode* mixed = document.find("mixed_precision"); mixed && precision != "no")
+    config.push_back(table(precision.c_str(), {"enabled", {true, mixed->line}}, mixed->line));
+  for (const FieldReader* reader : {&top, &plugin}) RETURN_IF_ERROR(reader->status());
+  const ImportContext inner = {.path = context.path,
+                               .before = context.before,
+                               .gpus = context.gpus > 0 ? context.gpus : gpus.value_or(0),
+                               .beside = context.beside};
+  ImportedPlan plan;
+  if (const auto file = plugin.text({"deepspeed_config_file"})) {
+    plan.wanted.push_back({.name = file->substr(file->rfind('/') + 1),
+                           .where = plugin.place_of("deepspeed_config_file"),
+                           .states_plan = true});
+  } else {
+    ASSIGN_OR_RETURN(plan, import_deepspeed({std::move(config), line}, inner));
+  }
+  plan.sources = {context.path + " (Accelerate, DeepSpeed)"};
+  if (gpus) plan.set("cluster.gpus", *gpus, "num_processes");
+  list_unread(top, kQuietAccelerate, context.path, &plan);
+  list_unread(plugin, kQuietPlugin, context.path, &plan);
+  place_keys(document, context.path, &plan);
+  return plan;
+}
 
 // Returns the strategy's name. Older versions write its number, from 1 on.
 std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
@@ -67,9 +127,12 @@ void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
 
 }  // namespace
 
-bool is_accelerate(const DocumentNode& document) { return document.find("fsdp_config") != nullptr; }
+bool is_accelerate(const DocumentNode& document) {
+  return document.find("fsdp_config") != nullptr || document.find("deepspeed_config") != nullptr;
+}
 
 Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context) {
+  if (document.find("fsdp_config") == nullptr) return import_plugin(document, context);
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (Accelerate, FSDP)");
   FieldReader top(document, context.path);
@@ -77,13 +140,8 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   FieldReader parallel(top.section("parallelism_config", "a map of settings"), context.path);
   if (const auto gpus = top.whole({"num_processes"}, 1))
     plan.set("cluster.gpus", *gpus, "num_processes");
-  const DocumentNode* mixed = top.node({"mixed_precision"});
-  const std::string precision = mixed == nullptr ? "no" : mixed->text();
-  // YAML reads a bare no as false.
-  const bool none = precision == "no" || precision == "false";
-  if (!none && !matches_any(precision, {"bf16", "fp16", "fp8"}))
-    top.fail("mixed_precision", "no, bf16, fp16 or fp8");
-  plan.set("train.precision", none ? "fp32" : precision, "mixed_precision");
+  const std::string precision = mixed_precision(&top);
+  plan.set("train.precision", precision == "no" ? "fp32" : precision, "mixed_precision");
   if (precision == "bf16" || precision == "fp8")
     plan.set("train.gradient_dtype", "bf16", "gradients are reduced as they are");
   plan.set("train.framework", "fsdp", "Accelerate's FSDP");

@@ -31,7 +31,7 @@ bool has_torchtitan_overrides(const std::string& text, const std::vector<ImportS
 Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
                                                  const ImportContext& context);
 
-// Accelerate's YAML with an fsdp_config.
+// Accelerate's YAML with an fsdp_config or a deepspeed_config.
 bool is_accelerate(const DocumentNode& document);
 Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context);
 

@@ -220,6 +220,16 @@ actor_rollout_ref: {actor: {ppo_mini_batch_size: 32}}
         "other");
 }
 
+TEST_CASE("verl's recipe DAPO is read as verl's own trainer is") {
+  std::string script = kVerl;
+  script.replace(script.find("verl.trainer.main_ppo"), 21,
+                 "recipe.dapo.main_dapo --config-name=dapo_trainer");
+  const ImportedPlan plan = with_model(
+      {{"run.sh", script + " data.gen_batch_size=96 algorithm.filter_groups.enable=True\n"}});
+  CHECK(keys_of(plan).at("parallel.global_batch") == "128");
+  CHECK(plan.not_understood.empty());
+}
+
 TEST_CASE("verl's adapters and engines of others' are refused by line") {
   const auto why = [](const std::string& override) {
     return refusal("run.sh", kVerl + "  " + override + "\n");

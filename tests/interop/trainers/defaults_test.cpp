@@ -1,4 +1,4 @@
-// Plans of trainers' files that leave values to the trainer's own defaults.
+// Plans of trainers' files that leave values to the trainer's own defaults or to other files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -174,4 +174,33 @@ TEST_CASE("faults of torchtitan's command line are told by its own line, and two
             "run.sh:2: found pipeline_parallel_schedule = Unheard"));
   CHECK(why({{"run.sh", kTitanRun + "\n"}, {"a.toml", kTitan}, {"b.toml", kTitan}}) ==
         "run.sh: found overrides beside a.toml and b.toml, expected one TOML file");
+}
+
+TEST_CASE("Accelerate's deepspeed_config is read as the ds_config.json that Accelerate makes") {
+  const auto accelerate = [](const std::string& plugin) {
+    return "num_processes: 8\nmixed_precision: bf16\ndistributed_type: DEEPSPEED\n"
+           "deepspeed_config:\n  deepspeed_multinode_launcher: standard\n" +
+           plugin;
+  };
+  const std::string training = "per_device_train_batch_size: 4\ngradient_accumulation_steps: 2\n";
+  const auto plan = import_sources(
+      {{"config.json", kScaled},
+       {"a.yaml", accelerate("  zero3_init_flag: true\n  zero_stage: 3\n"
+                             "  offload_optimizer_device: cpu\n  offload_param_device: none\n")},
+       {"args.yaml", training + "bf16: true\n"}});
+  REQUIRE(plan.ok());
+  const Keys keys = keys_of(*plan);
+  CHECK(keys.at("cluster.gpus") == "8");
+  CHECK(keys.at("train.zero") == "3");
+  CHECK(keys.at("train.precision") == "\"bf16\"");
+  CHECK(keys.at("train.framework") == "\"deepspeed\"");
+  CHECK(keys.at("train.optimizer_offload") == "1");
+  CHECK(keys.at("parallel.global_batch") == "64");
+  CHECK(std::ranges::find(plan->keys, "train.zero", &ImportedKey::key)->where == "a.yaml:7");
+  CHECK(plan->not_understood.empty());
+  CHECK(keys_of(after_scaled({{"a.yaml", accelerate("")}})).at("train.zero") == "2");
+  CHECK(refusal("a.yaml", accelerate("  deepspeed_config_file: conf/ds.json\n")) ==
+        "a.yaml:6: found ds.json, which is not given: give it too");
+  CHECK(has(refusal("a.yaml", "mixed_precision: fp8\ndeepspeed_config: {}\n"),
+            "a.yaml:1: found mixed_precision = fp8, expected no, bf16 or fp16"));
 }
