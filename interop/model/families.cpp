@@ -1,6 +1,6 @@
 // Tables of what a config.json leaves out: how each family's layers are built, and the defaults of
 // its class in Hugging Face's transformers. A row counts for all model_types that begin with its
-// prefix, unless a row with a longer prefix fits.
+// prefix and go on with numbers and words of kVariants, unless a row with a longer prefix fits.
 #include "interop/model/families.h"
 
 #include <algorithm>
@@ -39,6 +39,7 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "qwen3_5", .qk_norm = true, .window = WindowRule::Linear},
     {.prefix = "deepseek"},
     {.prefix = "kimi"},
+    {.prefix = "kimi_linear"},
     {.prefix = "glm", .no_output_bias = true},
     {.prefix = "glm4", .no_output_bias = true, .omits = kMoreNorms},
     {.prefix = "glm4_moe", .no_output_bias = true},
@@ -81,8 +82,9 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "baichuan"},
     {.prefix = "bailing"},
     {.prefix = "mimo", .qkv_bias = true, .no_output_bias = true},
+    {.prefix = "mimo_v2_flash", .qkv_bias = true, .no_output_bias = true},
     {.prefix = "minicpm", .tied = true},
-    {.prefix = "longcat"},
+    {.prefix = "longcat_flash"},
     {.prefix = "step3"},
     {.prefix = "jamba"},
     {.prefix = "bamba"},
@@ -120,6 +122,12 @@ constexpr ModelFamily kFamilies[] = {
      .is_refused = true},
     {.prefix = "gemma3n", .omits = "embeddings of each layer's own", .is_refused = true},
     {.prefix = "zamba", .omits = "layers that share their weights", .is_refused = true}};
+
+// Words of model_types behind a family's prefix: "vl" and "moe" of qwen3_vl_moe. A model with
+// another one is built in another way: falcon_mamba, phi3small.
+constexpr std::string_view kVariants =
+    "v k m p o moe text vl mm multimodal omni thinker dense dsa lite shared moeshared moehybrid "
+    "epoch msft";
 
 // Models of other kinds, by globs of their model_type.
 struct OtherModel {
@@ -345,6 +353,18 @@ bool is_better_match(std::string_view model_type, const Row& row, std::string_vi
   return model_type.starts_with(row.prefix) && row.prefix.size() >= best.size();
 }
 
+// Returns whether all runs of letters are words of kVariants.
+bool is_variant(std::string_view rest) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  while (true) {
+    rest.remove_prefix(std::min(rest.find_first_of(kLetters), rest.size()));
+    if (rest.empty()) return true;
+    const std::size_t end = std::min(rest.find_first_not_of(kLetters), rest.size());
+    if (!matches_word(rest.substr(0, end), kVariants)) return false;
+    rest.remove_prefix(end);
+  }
+}
+
 }  // namespace
 
 const ModelFamily* family_of(std::string_view model_type) {
@@ -352,7 +372,8 @@ const ModelFamily* family_of(std::string_view model_type) {
   for (const ModelFamily& family : kFamilies) {
     if (is_better_match(model_type, family, found == nullptr ? "" : found->prefix)) found = &family;
   }
-  return found;
+  const bool is_known = found != nullptr && is_variant(model_type.substr(found->prefix.size()));
+  return is_known ? found : nullptr;
 }
 
 std::string_view other_model(std::string_view model_type) {

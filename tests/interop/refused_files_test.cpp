@@ -87,6 +87,14 @@ TEST_CASE("a model_type that is not known, or whose halves have no key, is refus
   CHECK(has(of_type("whisper"), "an audio model"));
   CHECK(has(of_type("rwkv7"), "a recurrent model"));
   CHECK(has(of_type("unheard_of"), "which is not known"));
+  // Their names begin as a known family's does, their layers are others.
+  for (const char* type : {"falcon_mamba", "phi3small", "phi4flash", "olmo_hybrid",
+                           "bailing_moe_linear", "bailing_hybrid", "llama_unheard"})
+    CHECK(has(of_type(type), "\"" + std::string(type) + "\", which is not known"));
+  CHECK(has(of_type("gemma4_vision"), "a vision model"));
+  for (const char* type : {"qwen3_vl_moe_text", "glm4v", "granitemoeshared", "phi-msft", "olmo3",
+                           "exaone4_5", "kimi_linear", "longcat_flash", "mimo_v2_flash"})
+    CHECK_FALSE(has(of_type(type), "found model_type"));
   CHECK(has(of_type("falcon_h1"), "without Mamba beside attention"));
   CHECK(has(of_type("gemma3n_text"), "without embeddings of each layer's own"));
   CHECK(has(refusal("config.json", R"({"num_hidden_layers": 4, "hidden_size": 64})"),
