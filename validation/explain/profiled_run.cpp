@@ -29,6 +29,7 @@ struct RankSteps {
 // its first kernel on any rank; a single one already with its annotation, and it ends with its last
 // kernel.
 struct StepTimes {
+  bool is_single = false;
   std::vector<double> begin_ns;  // of each step that counts, then the end of the last one
   std::vector<double> last_ns;   // the end of the last kernel of each step that counts
 
@@ -41,20 +42,19 @@ struct StepTimes {
 StepTimes times_of(const std::vector<RankSteps>& ranks) {
   std::size_t steps = std::numeric_limits<std::size_t>::max();
   for (const RankSteps& rank : ranks) steps = std::min(steps, rank.steps.size());
-  const bool is_single = steps == 1;
-  StepTimes times;
+  StepTimes times{.is_single = steps == 1, .begin_ns = {}, .last_ns = {}};
   for (std::size_t s = 0; s < steps; ++s) {
     Nanoseconds begin = std::numeric_limits<Nanoseconds>::max(), last = 0;
     for (const RankSteps& rank : ranks) {
       const MeasuredStep& step = rank.steps[s];
       begin = std::min(begin, step.first_ns);
-      if (is_single) begin = std::min(begin, step.begin_ns.value_or(begin));
+      if (times.is_single) begin = std::min(begin, step.begin_ns.value_or(begin));
       last = std::max(last, step.last_ns);
     }
     times.begin_ns.push_back(static_cast<double>(begin));
     times.last_ns.push_back(static_cast<double>(last));
   }
-  if (is_single) {
+  if (times.is_single) {
     times.begin_ns.push_back(times.last_ns.back());
   } else {
     times.last_ns.pop_back();
@@ -65,7 +65,7 @@ StepTimes times_of(const std::vector<RankSteps>& ranks) {
 // Returns when the rank could have begun with a step: at its beginning on all ranks, or, of several
 // steps, when its own last kernel of the step before ended or the step's annotation began.
 Nanoseconds begin_of(const RankSteps& rank, const StepTimes& times, std::size_t s) {
-  if (times.steps() == 1) return static_cast<Nanoseconds>(times.begin_ns[0]);
+  if (times.is_single) return static_cast<Nanoseconds>(times.begin_ns[0]);
   const MeasuredStep& step = rank.steps[s];
   if (s == 0) return step.first_ns;
   const Nanoseconds last = rank.steps[s - 1].last_ns;
@@ -111,6 +111,21 @@ void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run)
   }
 }
 
+// Adds the rank's wait before its first kernel of the step behind the last one that counts: steps
+// last from first kernel to first kernel, so each holds the wait before the next one.
+void add_last_wait(const RankSteps& rank, const StepTimes& times, Nanoseconds pause_ns,
+                   StepDelays* last) {
+  if (times.is_single) return;
+  const MeasuredStep& next = rank.steps[times.steps()];
+  std::vector<Delay> delays =
+      delays_of(*last->body, next, begin_of(rank, times, times.steps()), pause_ns);
+  if (delays.empty() || !delays.front().is_before) return;
+  Delay& first = delays.front();
+  const Nanoseconds begin = next.ops[first.op].start_ns - first.ns;
+  first.ns = std::min(first.ns, next.first_ns - begin);
+  if (first.ns > 0) last->delays.push_back(first);
+}
+
 // Returns the delays of each step on each rank.
 std::vector<std::vector<StepDelays>> delays_in(const Program& program,
                                                const std::vector<RankSteps>& ranks,
@@ -125,6 +140,8 @@ std::vector<std::vector<StepDelays>> delays_in(const Program& program,
     }
     find_barriers(&steps[s]);
   }
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    add_last_wait(ranks[r], times, pause_ns, &steps.back()[r]);
   return steps;
 }
 
