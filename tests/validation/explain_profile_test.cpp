@@ -2,6 +2,7 @@
 // that are missing.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -46,6 +47,25 @@ const std::string kReplicas =
     "ranks 0 1: F0 10ms, B0 20ms after F0, all-reduce data:0>1 5ms 1MB after B0, "
     "optimizer 3ms after all-reduce";
 
+// Returns the profile of a run of some ranks, on which a communication's kernel begins when its own
+// rank is ready, as NCCL's do.
+Profile profile_of_some(const std::string& run, const std::vector<int>& ranks) {
+  Profile profile = Job(run).profile();
+  std::erase_if(profile.ranks, [&](const ProfileRank& rank) {
+    return std::ranges::find(ranks, rank.rank) == ranks.end();
+  });
+  for (ProfileRank& rank : profile.ranks) {
+    rank.tells_waits = false;
+    Nanoseconds ready = 0;
+    for (ProfileKernel& kernel : rank.kernels) {
+      if (kernel.activity == Activity::Communication)
+        kernel.start_ns = kernel.transfer_start_ns = ready;
+      ready = kernel.end_ns;
+    }
+  }
+  return profile;
+}
+
 // Repeats a profile's iteration of `length_ns`. Each step after the first waits `wait_ns` for its
 // data, behind its annotation.
 void repeat(int steps, Nanoseconds length_ns, Nanoseconds wait_ns, Profile* profile) {
@@ -74,4 +94,23 @@ TEST_CASE("a wait for data before each step counts in full, however few steps th
     CHECK(job.told(profile) ==
           Told{"the step's first op waits for its data: 8.00", "not explained: 0.00"});
   }
+}
+
+TEST_CASE("a wait for a rank without a profile is not called slow links alone") {
+  const std::string sum = ", all-reduce data:0>1>2 5ms 1MB after B0, optimizer ";
+  const std::string usual = ": F0 10ms, B0 20ms after F0" + sum + "3ms after all-reduce";
+  const Job job("ranks 0 1 2" + usual);
+  const std::string slow_rank = "ranks 0 1" + usual + "\nrank 2: F0 12ms stage0, B0 24ms stage0 " +
+                                "after F0" + sum + "3600us after all-reduce";
+  const std::string slow = "data communication inside nodes: operations take 2.2 times as long";
+  CHECK(job.told(profile_of_some(slow_rank, {0, 1})) ==
+        Told{slow + ", or wait for ranks without a profile: 6.00", "not explained: 0.00"});
+  // The last to arrive waits for nobody.
+  const std::string rank = "rank 2: its kernels take 1.2 times as long, beside ranks like it: 6.60";
+  CHECK(job.told(profile_of_some(slow_rank, {1, 2})) == Told{rank, "not explained: 0.00"});
+  const std::string slow_links =
+      "ranks 0 1 2: F0 10ms, B0 20ms after F0, all-reduce data:0>1>2 11ms 1MB after B0, optimizer "
+      "3ms after all-reduce";
+  CHECK(job.told(profile_of_some(slow_links, {0, 1, 2})) ==
+        Told{slow + ": 6.00", "not explained: 0.00"});
 }

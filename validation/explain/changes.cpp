@@ -217,14 +217,26 @@ void add_ops(const SharedFactors& factors, Changes* changes) {
        }});
 }
 
+// Says whether operations on the link may wait for ranks that are not in the profile.
+bool may_wait_on(const RunFactors& factors, const CommLink& link) {
+  const std::vector<bool>& may_wait = factors.compared.run.may_wait;
+  for (std::size_t c = 0; c < may_wait.size(); ++c) {
+    if (may_wait[c] && factors.link_of(c) == link) return true;
+  }
+  return false;
+}
+
 void add_links(const SharedFactors& factors, Changes* changes) {
   for (const auto& [link, factor] : factors->links) {
     if (!differs(factor.value)) continue;
+    const bool may_wait = factor.value > 1 && may_wait_on(*factors, link);
     changes->push_back(
-        {fmt::format("{} communication {} nodes: operations {}", group_kind_name(link.group_kind),
-                     link.between_nodes ? "between" : "inside", times_text(factor.value)),
+        {fmt::format("{} communication {} nodes: operations {}{}", group_kind_name(link.group_kind),
+                     link.between_nodes ? "between" : "inside", times_text(factor.value),
+                     may_wait ? ", or wait for ranks without a profile" : ""),
          fmt::format("{} (operations: {})", middle_of(factors->compared.run), factor.ops),
-         "run nccl-tests on these ranks, and compare with tandem topology's links",
+         fmt::format("{}run nccl-tests on these ranks, and compare with tandem topology's links",
+                     may_wait ? "add the profiles of all ranks; " : ""),
          [factors, link = link, by = factor.value](OpDurations* durations) {
            for (std::size_t c = 0; c < durations->comm.size(); ++c) {
              if (factors->link_of(c) != link) continue;

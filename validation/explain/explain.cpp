@@ -50,10 +50,10 @@ std::vector<std::string> notes_on(const Explanation& explanation, const Profile&
   if (const std::string clocks = clocks_note(measured); !clocks.empty())
     notes.push_back(clocks + " What they tell is left out.");
   if (!run.unmatched.empty()) notes.push_back(run.unmatched);
-  if (run.waits_for_unseen)
+  if (std::ranges::count(run.may_wait, true) > 0)
     notes.push_back(
-        "Communication with ranks that the profile lacks takes what the shortest of its kind took: "
-        "the rest may be waiting for them, and is not explained.");
+        "Communication with ranks that the profile lacks takes what the shortest of its kind took, "
+        "which may hold a wait for them: the rest may be waiting for them, and is not explained.");
   return notes;
 }
 

@@ -179,12 +179,13 @@ void leave_out_waits(const Body& body, const std::vector<bool>& knows_waits, Ran
   }
 }
 
-// Returns ProfiledRun::comm_ns: medians over the members; -1: none tells the operation.
+// Returns ProfiledRun::comm_ns; -1: none tells the operation. Of members that wait for each other
+// the last to arrive takes the least.
 std::vector<std::vector<double>> comm_of(const Program& program, const OpDurations& base,
-                                         const std::vector<RankOfRun>& ranks) {
+                                         const ProfiledRun& run) {
   std::vector<std::vector<std::vector<double>>> told(base.comm.size());
   for (std::size_t c = 0; c < told.size(); ++c) told[c].resize(base.comm[c].size());
-  for (const RankOfRun& rank : ranks) {
+  for (const RankOfRun& rank : run.ranks) {
     const RankRow& row = program.ranks[rank.rank];
     const Body& body = program.bodies[row.body];
     const std::vector<std::uint32_t> numbers = numbers_in_slots(body);
@@ -195,8 +196,10 @@ std::vector<std::vector<double>> comm_of(const Program& program, const OpDuratio
   }
   std::vector<std::vector<double>> comm(told.size());
   for (std::size_t c = 0; c < told.size(); ++c) {
-    for (std::vector<double>& values : told[c])
-      comm[c].push_back(values.empty() ? -1 : median(std::move(values)));
+    for (std::vector<double>& values : told[c]) {
+      if (values.empty()) values = {-1};
+      comm[c].push_back(run.may_wait[c] ? std::ranges::min(values) : median(std::move(values)));
+    }
   }
   return comm;
 }
@@ -294,7 +297,8 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
   ProfiledRun run{.iteration_ns = times.mean_length_ns(),
                   .between_ns = between_steps(ranks, times),
                   .steps = static_cast<int>(times.steps()),
-                  .steps_differ = window_of(profile).steps_differ()};
+                  .steps_differ = window_of(profile).steps_differ(),
+                  .may_wait = std::vector<bool>(program.communicators.size())};
   CommCounts comms;
   const std::vector<std::vector<StepDelays>> delays = delays_in(program, ranks, times);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -305,7 +309,10 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
     for (const std::vector<StepDelays>& step : delays)
       add_delays(step[r].delays, static_cast<double>(times.steps()), &run.ranks.back());
     const std::vector<bool> knows_waits = knows_waits_of(program, rank, on_first_clock);
-    run.waits_for_unseen |= std::ranges::find(knows_waits, false) != knows_waits.end();
+    for (std::size_t slot = 0; slot < knows_waits.size(); ++slot) {
+      if (!knows_waits[slot])
+        run.may_wait[program.ranks[rank.profile->rank].communicators[slot]] = true;
+    }
     leave_out_waits(body, knows_waits, &run.ranks.back());
   }
   run.unmatched = comms.note();
@@ -314,7 +321,7 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
                      "found no passes of the scenario's microbatches, expected annotations of "
                      "them: PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or "
                      "Forward 3");
-  run.comm_ns = comm_of(program, base, run.ranks);
+  run.comm_ns = comm_of(program, base, run);
   return run;
 }
 

@@ -21,14 +21,16 @@ struct RankOfRun {
 
 struct ProfiledRun {
   std::vector<RankOfRun> ranks;
-  // By communicator and its n-th operation: the median over the ranks that tell it.
+  // By communicator and its n-th operation: the median over the ranks that tell it, or the least if
+  // they may wait.
   std::vector<std::vector<double>> comm_ns;
   double iteration_ns = 0;
   double between_ns = 0;  // from the last kernel of a step to the annotation of the next one
   int steps = 1;
-  bool steps_differ = false;      // so much that the means are of no step that was
-  bool waits_for_unseen = false;  // communication with ranks that are not in the profile
-  std::string unmatched;          // a sentence on communication without a match; empty: none
+  bool steps_differ = false;  // so much that the means are of no step that was
+  // By communicator: its operations may wait for ranks that are not in the profile.
+  std::vector<bool> may_wait;
+  std::string unmatched;  // a sentence on communication without a match; empty: none
 };
 
 // Leaves out ranks that are not on the first one's clock. Error(BadInput): a rank that the Program
