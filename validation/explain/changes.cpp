@@ -286,6 +286,35 @@ void add_delays(const ProfiledRun& run, Changes* changes) {
   }
 }
 
+void add_late(const Program& program, const ProfiledRun& run, Changes* changes) {
+  struct Late {
+    std::int64_t operations = 0;
+    double most_ns = 0;
+  };
+  std::map<GroupKind, Late> by_kind;
+  for (std::size_t c = 0; c < run.late_ns.size(); ++c) {
+    for (const double ns : run.late_ns[c]) {
+      if (ns <= 0) continue;
+      Late& late = by_kind[program.communicators[c].group_kind];
+      ++late.operations;
+      late.most_ns = std::max(late.most_ns, ns);
+    }
+  }
+  for (const auto& [kind, late] : by_kind)
+    changes->push_back(
+        {fmt::format("{} communication that should overlap compute begins late",
+                     group_kind_name(kind)),
+         fmt::format("at most {:.3g} s (operations: {})", 1e-9 * late.most_ns, late.operations),
+         words_of(DelayKind::Overlap).advice,
+         [&program, &run, kind = kind](OpDurations* durations) {
+           for (std::size_t c = 0; c < run.late_ns.size(); ++c) {
+             if (program.communicators[c].group_kind != kind) continue;
+             for (std::size_t i = 0; i < run.late_ns[c].size(); ++i)
+               durations->comm[c][i] += std::llround(run.late_ns[c][i]);
+           }
+         }});
+}
+
 // Gaps between steps come after all that the Program does.
 void add_between(const ProfiledRun& run, Changes* changes) {
   const auto ns = static_cast<Nanoseconds>(run.between_ns);
@@ -319,6 +348,7 @@ std::vector<Change> changes_of(const Program& program, const OpDurations& base,
   add_links(factors, &changes);
   add_operations(factors, &changes);
   add_delays(run, &changes);
+  add_late(program, run, &changes);
   add_between(run, &changes);
   return changes;
 }

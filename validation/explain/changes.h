@@ -22,7 +22,8 @@ std::string times_text(double factor);  // "take 1.2 times as long"
 
 // Returns the changes that turn the simulated durations `base` into the measured ones, in the order
 // in which they apply: kinds of kernels, stages, ranks, experts, single ops, links, single
-// communications, delays, gaps between steps. They refer to the arguments, which must outlive them.
+// communications, delays, late communications, gaps between steps. They refer to the arguments,
+// which must outlive them.
 std::vector<Change> changes_of(const Program& program, const OpDurations& base,
                                const ProfiledRun& run);
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "validation/explain/compute_waits.h"
+
 namespace tandem {
 namespace {
 
@@ -30,14 +32,15 @@ std::optional<Nanoseconds> ready_of(const Body& body, const MeasuredStep& step, 
   return ready;
 }
 
-// Returns the communication at whose end the op begins though the Program does not make it wait:
-// one before the op in the body, or one that was in flight when the gap began. Null: there is none.
+// Returns the communication that fits and at whose end compute goes on at `start`: one before the
+// op in the body, or one that was in flight when the gap began. Null: there is none.
+template <class Fits>
 const Op* awaited(const Body& body, const MeasuredStep& step, std::uint32_t op, Nanoseconds ready,
-                  Nanoseconds start) {
+                  Nanoseconds start, const Fits& fits) {
   const Nanoseconds near = tolerance_after(start - ready);
-  for (std::size_t i = 0; i < body.ops.size(); ++i) {
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const MeasuredOp& other = step.ops[i];
-    if (is_compute(body.ops[i].kind) || !other.known()) continue;
+    if (is_compute(body.ops[i].kind) || !other.known() || !fits(i)) continue;
     const bool may_hold_up = i < op || other.start_ns <= ready + near;
     const bool ends_in_gap = other.end_ns > ready + near && other.end_ns <= start;
     const bool ends_as_op_begins = other.end_ns >= start - near;
@@ -88,7 +91,8 @@ Delay delay_before(const Body& body, const MeasuredStep& step, std::uint32_t num
   const Op& op = body.ops[number];
   const Nanoseconds start = step.ops[number].start_ns, gap = start - ready;
   Delay delay{number, DelayKind::Launch, GroupKind::Pipeline, gap};
-  if (const Op* const other = awaited(body, step, number, ready, start)) {
+  const auto any = [](std::uint32_t) { return true; };
+  if (const Op* const other = awaited(body, step, number, ready, start, any)) {
     delay.kind = DelayKind::Overlap;
     delay.waited_for = body.slots[other->slot].group_kind;
   } else if (2 * length_of(intersection_of({{ready, start}}, step.copies)) > gap) {
@@ -103,11 +107,68 @@ Delay delay_before(const Body& body, const MeasuredStep& step, std::uint32_t num
   return delay;
 }
 
+// Returns the parts of a span of time that the intervals leave.
+Intervals left_by(const Intervals& intervals, Nanoseconds from, Nanoseconds to) {
+  Intervals left;
+  auto span = std::ranges::partition_point(
+      intervals, [&](const auto& interval) { return interval.second <= from; });
+  for (; span != intervals.end() && span->first < to; ++span) {
+    if (span->first > from) left.emplace_back(from, span->first);
+    from = span->second;
+  }
+  if (from < to) left.emplace_back(from, to);
+  return left;
+}
+
+// Returns the delay in a gap of compute inside an op, if that ends with a communication for which
+// no op of the pass waits. The places of ops inside a pass are estimates: a gap up to the end of a
+// communication for which another of its ops waits is no delay.
+std::optional<Delay> overlap_inside(const Body& body, const MeasuredStep& step,
+                                    const ComputeWaits& waits, std::uint32_t op, Nanoseconds from,
+                                    Nanoseconds to) {
+  if (to - from <= kTolerance) return std::nullopt;
+  const auto is_free = [&](std::uint32_t comm) {
+    return waits.first_waiter[comm] > waits.last_of_pass[op];
+  };
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    const MeasuredOp& other = step.ops[i];
+    const bool is_needed = !is_compute(body.ops[i].kind) && other.known() && !is_free(i);
+    if (is_needed && other.end_ns <= to) from = std::max(from, other.end_ns);
+  }
+  const Op* const other = awaited(body, step, op, from, to, is_free);
+  if (other == nullptr) return std::nullopt;
+  return Delay{op, DelayKind::Overlap, body.slots[other->slot].group_kind, to - from, false};
+}
+
+// Adds the delays in the gaps between an op's kernels.
+void add_inside(const Body& body, const MeasuredStep& step, const ComputeWaits& waits,
+                std::uint32_t op, Nanoseconds pause_ns, std::vector<Delay>* delays) {
+  Nanoseconds idle_ns = 0, longest_ns = 0;
+  for (const auto& [from, to] :
+       left_by(step.computing, step.ops[op].start_ns, step.ops[op].end_ns)) {
+    const Intervals idle = left_by(step.active, from, to);
+    if (length_of(idle) < to - from) {
+      if (const auto delay = overlap_inside(body, step, waits, op, from, to)) {
+        delays->push_back(*delay);
+        continue;
+      }
+    }
+    for (const auto& [begin, end] : idle) {
+      idle_ns += end - begin;
+      longest_ns = std::max(longest_ns, end - begin);
+    }
+  }
+  if (idle_ns == 0) return;
+  const DelayKind kind = longest_ns >= pause_ns ? DelayKind::Pause : DelayKind::Launch;
+  delays->push_back({op, kind, GroupKind::Pipeline, idle_ns, false});
+}
+
 }  // namespace
 
 std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanoseconds begin_ns,
                              Nanoseconds pause_ns) {
   std::vector<Delay> delays;
+  const ComputeWaits waits = compute_waits(body);
   const MeasuredOp* before = nullptr;
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     if (!is_compute(body.ops[i].kind)) continue;
@@ -118,10 +179,7 @@ std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanosec
     if (!own.known()) continue;
     if (ready && own.start_ns > *ready)
       delays.push_back(delay_before(body, step, i, *ready, is_first, pause_ns));
-    if (own.idle_ns > 0) {
-      const DelayKind kind = own.longest_idle_ns >= pause_ns ? DelayKind::Pause : DelayKind::Launch;
-      delays.push_back({i, kind, GroupKind::Pipeline, own.idle_ns, false});
-    }
+    add_inside(body, step, waits, i, pause_ns, &delays);
   }
   return delays;
 }

@@ -42,6 +42,7 @@ std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanosec
 
 // One rank's delays in a step.
 struct StepDelays {
+  int rank = 0;
   const Body* body = nullptr;
   const MeasuredStep* step = nullptr;
   std::vector<Delay> delays;

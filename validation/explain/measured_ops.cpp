@@ -20,8 +20,7 @@ using OpNumbers = std::vector<std::uint32_t>;
 struct StepKernels {
   std::map<PassKey, Intervals> passes;
   KernelsByComm comms;
-  Intervals active;  // while any of them runs
-  Intervals copies;
+  Intervals active, computing, copies;
   Nanoseconds first_ns = -1, last_ns = -1;
   // For passes whose annotations name no microbatch, the annotation's number among those of its
   // phase and stage, which counts as the microbatch.
@@ -131,6 +130,7 @@ std::map<int, StepKernels> kernels_by_step(const ProfileRank& rank, bool annotat
     } else if (kernel.activity == Activity::Communication) {
       step.comms[{label_of(rank, kernel), ranks_of(rank, kernel)}].push_back(&kernel);
     } else {
+      step.computing.push_back(span);
       if (!annotated && kernel.phase != PassPhase::Step)
         step.unnamed.emplace_back(pass_of(rank, kernel, loop), span);
       add_annotated(rank, kernel, &step);
@@ -197,7 +197,7 @@ void match_pass(const Intervals& kernels, const OpNumbers& ops,
   if (kernels.size() == ops.size()) {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       const auto& [start, end] = kernels[i];
-      (*measured)[ops[i]] = {start, end, end - start, 0};
+      (*measured)[ops[i]] = {start, end, end - start};
     }
     return;
   }
@@ -217,23 +217,6 @@ void match_pass(const Intervals& kernels, const OpNumbers& ops,
   }
 }
 
-// Sets the idle times of ops of compute.
-void find_idle(const Body& body, const Intervals& active, std::vector<MeasuredOp>* ops) {
-  for (std::size_t i = 0; i < ops->size(); ++i) {
-    MeasuredOp& op = (*ops)[i];
-    if (!op.known() || !is_compute(body.ops[i].kind)) continue;
-    const auto first = std::ranges::partition_point(
-        active, [&](const Nanospan& span) { return span.second <= op.start_ns; });
-    Nanoseconds until = op.start_ns;
-    for (auto span = first; span != active.end() && span->first < op.end_ns; ++span) {
-      const Nanoseconds idle = std::max<Nanoseconds>(0, span->first - until);
-      op.idle_ns += idle;
-      op.longest_idle_ns = std::max(op.longest_idle_ns, idle);
-      until = span->second;
-    }
-  }
-}
-
 // Matches a step's kernels of compute with ops, by pass.
 std::vector<MeasuredOp> matched_passes(const Body& body, const std::map<PassKey, OpNumbers>& passes,
                                        const StepKernels& kernels,
@@ -246,7 +229,6 @@ std::vector<MeasuredOp> matched_passes(const Body& body, const std::map<PassKey,
       at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
     if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, &measured);
   }
-  find_idle(body, kernels.active, &measured);
   return measured;
 }
 
@@ -266,13 +248,14 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
     MeasuredStep step{.forward_runs = names.annotated ? 0 : static_cast<int>(forwards),
                       .first_ns = kernels.first_ns,
                       .last_ns = kernels.last_ns,
-                      .copies = union_of(kernels.copies)};
+                      .copies = union_of(kernels.copies),
+                      .computing = union_of(kernels.computing),
+                      .active = kernels.active};
     if (number > 0) step.begin_ns = profile.steps[number - 1].start_ns;
     step.ops = matched_passes(body, passes, kernels, simulated);
     MatchedComms matched = matched_comms(body, comms, profile, kernels.comms);
     for (const auto& [op, kernel] : matched.pairs)
-      step.ops[op] = {kernel->start_ns, kernel->end_ns, kernel->end_ns - kernel->transfer_start_ns,
-                      0};
+      step.ops[op] = {kernel->start_ns, kernel->end_ns, kernel->end_ns - kernel->transfer_start_ns};
     step.comms = std::move(matched.counts);
     steps.push_back(std::move(step));
   }

@@ -19,8 +19,6 @@ struct MeasuredOp {
   // Compute: while the op's kernels run. Communication: from the arrival of the last participant,
   // as far as the profile knows it (align.h).
   Nanoseconds busy_ns = 0;
-  // Compute alone: from start to end, while no kernel of the rank runs; and its longest piece.
-  Nanoseconds idle_ns = 0, longest_idle_ns = 0;
 
   bool known() const { return end_ns >= 0; }
 };
@@ -32,7 +30,9 @@ struct MeasuredStep {
   Nanoseconds first_ns = 0, last_ns = 0;  // start of its first kernel, end of its last one
   std::vector<MeasuredOp> ops;
   CommCounts comms;
-  Intervals copies;  // while any copy or fill runs
+  Intervals copies;     // while any copy or fill runs
+  Intervals computing;  // while any kernel of compute runs
+  Intervals active;     // while anything runs
 };
 
 // Returns the steps of a profile's rank, which is the Program's rank `rank`. Kernels before the

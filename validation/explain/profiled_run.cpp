@@ -13,6 +13,7 @@
 
 #include "base/quantile.h"
 #include "traces/profile/profile_metrics.h"
+#include "validation/explain/late_operations.h"
 
 namespace tandem {
 namespace {
@@ -135,7 +136,7 @@ std::vector<std::vector<StepDelays>> delays_in(const Program& program,
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (const RankSteps& rank : ranks) {
       const Body& body = program.body_of(Rank{rank.profile->rank});
-      steps[s].push_back({&body, &rank.steps[s],
+      steps[s].push_back({rank.profile->rank, &body, &rank.steps[s],
                           delays_of(body, rank.steps[s], begin_of(rank, times, s), pause_ns)});
     }
     find_barriers(&steps[s]);
@@ -202,6 +203,23 @@ std::vector<std::vector<double>> comm_of(const Program& program, const OpDuratio
     }
   }
   return comm;
+}
+
+// Returns ProfiledRun::late_ns. Ranks whose kernels begin with the last participant, as those of
+// simulated ones do, tell it only together with all ranks.
+std::vector<std::vector<double>> late_of(const Program& program, const OpDurations& base,
+                                         const std::vector<RankSteps>& ranks,
+                                         const std::vector<std::vector<StepDelays>>& steps) {
+  std::vector<std::vector<double>> late;
+  for (const std::vector<Nanoseconds>& operations : base.comm) late.emplace_back(operations.size());
+  const bool begin_together =
+      std::ranges::any_of(ranks, [](const RankSteps& rank) { return rank.profile->tells_waits; });
+  if (begin_together && ranks.size() < program.ranks.size()) return late;
+  for (const std::vector<StepDelays>& step : steps) add_late_operations(program, step, &late);
+  for (std::vector<double>& operations : late) {
+    for (double& ns : operations) ns /= static_cast<double>(steps.size());
+  }
+  return late;
 }
 
 // Returns the mean gap from the last kernel of a step, of all ranks, to the next step's annotation.
@@ -322,6 +340,7 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
                      "them: PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or "
                      "Forward 3");
   run.comm_ns = comm_of(program, base, run);
+  run.late_ns = late_of(program, base, ranks, delays);
   return run;
 }
 

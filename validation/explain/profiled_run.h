@@ -24,6 +24,8 @@ struct ProfiledRun {
   // By communicator and its n-th operation: the median over the ranks that tell it, or the least if
   // they may wait.
   std::vector<std::vector<double>> comm_ns;
+  // By the same: how late they begin (late_operations.h).
+  std::vector<std::vector<double>> late_ns;
   double iteration_ns = 0;
   double between_ns = 0;  // from the last kernel of a step to the annotation of the next one
   int steps = 1;
