@@ -28,11 +28,21 @@ class FlowBuilder {
 
   const Cluster& cluster() const { return cluster_; }
 
+  // Lets send_by_rail() and all_pairs() use the NICs of these GPUs, a communicator's members.
+  void set_relays(std::span<const DeviceId> members) {
+    relays_.assign(members.begin(), members.end());
+    std::ranges::sort(relays_);
+  }
+
   void send(DeviceId from, DeviceId to, double share, int multiplicity = 1) {
     const bool crosses = find_route(from, to);
     add(links_, share, multiplicity, crosses);
     if (crosses) count(from, to, share * multiplicity);
   }
+
+  // Sends by another member's NIC where that keeps to a rail (NCCL's PXN; DeepEP keeps to the
+  // sender's rail, with the same load). The copy between the two over NVLink is not counted.
+  void send_by_rail(DeviceId from, DeviceId to, double share) { send(sender(from, to), to, share); }
 
   // Sends from each member to the next one and from the last to the first. A single member sends
   // nothing.
@@ -57,15 +67,15 @@ class FlowBuilder {
     for (const LinkId link : links) add({link}, share, 1, true);
   }
 
-  // Sends from every member to every other: `inside_share` to one on the same node, `share` to one
-  // on another node. The loads are summed link by link, so each link gets one flow.
+  // Exchanges from every member to every other: `inside_share` to one on the same node, `share` to
+  // one on another node. The loads are summed link by link, so each link gets one flow.
   void all_pairs(std::span<const DeviceId> members, double share, double inside_share) {
     std::vector<double> loads(cluster_.links());
     std::vector<char> inside(cluster_.links());  // links that also carry traffic inside a node
     for (const DeviceId from : members) {
       for (const DeviceId to : members) {
         if (from == to) continue;
-        const bool crosses = find_route(from, to);
+        const bool crosses = find_route(sender(from, to), to);
         for (const LinkId link : links_) {
           loads[index(link)] += crosses ? share : inside_share;
           inside[index(link)] |= static_cast<char>(!crosses);
@@ -101,6 +111,11 @@ class FlowBuilder {
   }
 
  private:
+  DeviceId sender(DeviceId from, DeviceId to) const {
+    const DeviceId by = cluster_.sender(from, to);
+    return by == from || std::ranges::binary_search(relays_, by) ? by : from;
+  }
+
   // Puts the route into links_. Returns whether it leaves the node.
   bool find_route(DeviceId from, DeviceId to) {
     slowest_ns_ = std::max(slowest_ns_, cluster_.latency_ns(from, to));
@@ -127,7 +142,8 @@ class FlowBuilder {
   std::vector<char> between_;  // by flow: whether it leaves its node
   std::unordered_map<int, double> leaving_, coming_;  // by node
   Traffic traffic_;
-  std::vector<LinkId> links_;  // of the last call of find_route()
+  std::vector<DeviceId> relays_;  // sorted
+  std::vector<LinkId> links_;     // of the last call of find_route()
   Nanoseconds slowest_ns_ = 0;
 };
 
@@ -390,20 +406,9 @@ void exchange(std::span<const DeviceId> members, const PairShares& shares, FlowB
   for (const DeviceId from : members) {
     for (const DeviceId to : members) {
       const bool crosses = cluster.node_of(from) != cluster.node_of(to);
-      if (from != to) flows->send(from, to, crosses ? shares.between : shares.inside);
+      if (from != to) flows->send_by_rail(from, to, crosses ? shares.between : shares.inside);
     }
   }
-}
-
-// Adds an all-to-all over nodes of k members on a rail-optimised fabric. Between two nodes all
-// bytes stay on rails: one rail carries a member's parts for all k members of the other node, so k
-// shares. It is the sender's rail (DeepEP), or the receivers' (NCCL's PXN) with as many parts for
-// each. The bytes that are then forwarded over NVLink are not counted.
-void exchange_on_rails(const NodeGroups& groups, PairShares shares, FlowBuilder* flows) {
-  const std::size_t k = groups.members_per_node();
-  shares.between = static_cast<double>(k) * shares.between;
-  for (int node = 0; node < groups.nodes(); ++node) exchange(groups.members(node), shares, flows);
-  for (std::size_t rail = 0; rail < k; ++rail) exchange(groups.at_place(rail), shares, flows);
 }
 
 void all_to_all(std::span<const DeviceId> devices, FlowBuilder* flows) {
@@ -414,12 +419,8 @@ void all_to_all(std::span<const DeviceId> devices, FlowBuilder* flows) {
   const double share = 1.0 / static_cast<double>(n);
   const double slowdown = nvlink_slowdown(flows->cluster(), groups.largest_node());
   const PairShares shares{share * slowdown, share, n > kPairwiseRanks};
-  const bool has_rails = spec.fabric.kind == Fabric::RailOptimised && !one_node;
-  if (has_rails && groups.members_per_node() > 1) {
-    exchange_on_rails(groups, shares, flows);
-  } else {
-    exchange(devices, shares, flows);
-  }
+  flows->set_relays(devices);
+  exchange(devices, shares, flows);
   // Inside a node all pairs exchange at once, and that costs as much as a pass.
   if (one_node) flows->add_latency(spec.intra_base_s / 2);
   flows->steps(one_node ? 1 : n - 1);

@@ -340,6 +340,14 @@ void Cluster::route(DeviceId from, DeviceId to, std::vector<LinkId>* links) cons
   CHECK(graph_->routes->find(index(from), index(to), links));
 }
 
+DeviceId Cluster::sender(DeviceId from, DeviceId to) const {
+  const DeviceId by{graph_->routes->sender(index(from), index(to))};
+  const ClusterSpec& spec = graph_->spec;
+  const auto place = [&](DeviceId gpu) { return index(gpu) % spec.gpus_per_node; };
+  const bool is_joined = spec.nvlinks.empty() || spec.nvlinks[place(from)][place(by)] > 0;
+  return is_joined ? by : from;
+}
+
 Nanoseconds Cluster::latency_ns(DeviceId from, DeviceId to) const {
   if (from == to) return 0;
   const Graph& graph = *graph_;

@@ -201,7 +201,11 @@ class Cluster {
   // Fills a vector that the caller uses again.
   void route(DeviceId from, DeviceId to, std::vector<LinkId>* links) const;
 
-  // Returns a message's latency over that route. It is paid once, not per hop, except for each GPU
+  // Returns the GPU by whose NIC `from` sends to a GPU of another node where NCCL may use PXN
+  // (Routes::sender()): the one in the place of `to`, if that keeps to a rail, or `from`.
+  DeviceId sender(DeviceId from, DeviceId to) const;
+
+  // Returns a message's latency over the route. It is paid once, not per hop, except for each GPU
   // of a node that passes the message on, and except with listed cables, which have a latency each.
   // 0 for from == to.
   Nanoseconds latency_ns(DeviceId from, DeviceId to) const;

@@ -163,18 +163,19 @@ FabricPaths::Tree FabricPaths::grow(const std::vector<int>& roots) const {
   return tree;
 }
 
-bool FabricPaths::joins(SiteId out, SiteId in) const {
+int FabricPaths::hops(SiteId out, SiteId in) const {
   const Tree* tree = tree_to(in);
-  const auto leads = [&](const Hop& hop) { return tree->hops[hop.far_switch] >= 0; };
-  return tree != nullptr && std::ranges::any_of(links_up_[out], leads);
+  int fewest = -1;
+  for (const Hop& hop : links_up_[out]) {
+    const int hops = tree != nullptr ? tree->hops[hop.far_switch] : -1;
+    if (hops >= 0 && (fewest < 0 || hops < fewest)) fewest = hops;
+  }
+  return fewest;
 }
 
 void FabricPaths::add_links(SiteId out, SiteId in, std::vector<LinkId>* links) const {
   const Tree& tree = *tree_to(in);
-  int left = std::numeric_limits<int>::max();  // hops between switches that are still to come
-  for (const Hop& hop : links_up_[out]) {
-    if (tree.hops[hop.far_switch] >= 0) left = std::min(left, tree.hops[hop.far_switch]);
-  }
+  int left = hops(out, in);  // hops between switches that are still to come
   EqualWays ways(port_number_[in], left + 2, &quotients_);
   const auto is_nearest = [&](const Hop& hop) { return tree.hops[hop.far_switch] == left; };
   const Hop* hop = &ways.pick(links_up_[out], is_nearest);

@@ -30,9 +30,9 @@ class FabricPaths {
   const std::vector<Hop>& links_up(SiteId site) const { return links_up_[site]; }
   const std::vector<Hop>& links_down(SiteId site) const { return links_down_[site]; }
 
-  // Returns whether there is a path from port `out` to port `in`.
-  bool joins(SiteId out, SiteId in) const;
-  // Adds its links. REQUIRES: joins(out, in).
+  // Returns the hops between switches on the path from port `out` to port `in`; -1: there is none.
+  int hops(SiteId out, SiteId in) const;
+  // Adds its links. REQUIRES: there is a path.
   void add_links(SiteId out, SiteId in, std::vector<LinkId>* links) const;
 
   // Returns the strongly connected component of each switch.

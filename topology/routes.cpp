@@ -77,9 +77,10 @@ Routes::PortPair Routes::nearest_ports(int from, int to) const {
     if (outs.empty() || in.hops() + outs.front().hops() >= best_hops) break;
     for (const PortPath& out : outs) {
       if (in.hops() + out.hops() >= best_hops) break;
-      if (!fabric_.joins(port_of(from, out), port_of(to, in))) continue;
+      const int fabric_hops = fabric_.hops(port_of(from, out), port_of(to, in));
+      if (fabric_hops < 0) continue;
       best_hops = in.hops() + out.hops();
-      best = {&out, &in};
+      best = {&out, &in, fabric_hops};
     }
   }
   return best;
@@ -105,6 +106,19 @@ bool Routes::find(int from, int to, std::vector<LinkId>* links) const {
   fabric_.add_links(port_of(from, *ports.out), port_of(to, *ports.in), links);
   add_inside(to, ports.in->edges);
   return true;
+}
+
+int Routes::sender(int from, int to) const {
+  const int relay = from - place_of(from) + place_of(to);
+  if (relay == from || relay == to) return from;
+  const PortPair own = nearest_ports(from, to);
+  if (own.fabric_hops == 0) return from;
+  const PortPair other = nearest_ports(relay, to);
+  if (other.out == nullptr || other.fabric_hops > own.fabric_hops) return from;
+  if (fabric_.hops(port_of(from, *own.out), port_of(relay, *other.out)) <= 0) return from;
+  const auto& inside = node(node_of(from)).paths->gpu_to_gpu[place_of(from)][place_of(relay)];
+  const std::vector<int>& to_nic = own.out->edges;
+  return inside && (to_nic.empty() || inside->front() != to_nic.front()) ? relay : from;
 }
 
 // Returns the strongly connected components of the fabric that a GPU sends into, and those that it

@@ -31,6 +31,12 @@ class Routes {
   // Fills in the links from one GPU to another, without wires. Returns false if there is no way.
   bool find(int from, int to, std::vector<LinkId>* links) const;
 
+  // Returns the GPU by whose NIC `from` sends to a GPU of another node with NCCL's PXN: the one of
+  // its node in the place of `to`, if their NICs hang on different switches (rails), its route is
+  // no longer, and other links than those to the NIC of `from` lead there (NVLinks). Otherwise
+  // `from`.
+  int sender(int from, int to) const;
+
   // Returns a GPU and another that it cannot reach, if there are any.
   std::optional<std::pair<int, int>> unreachable_pair() const;
 
@@ -41,6 +47,7 @@ class Routes {
   };
   struct PortPair {
     const PortPath *out = nullptr, *in = nullptr;  // null: no pair is joined
+    int fabric_hops = 0;                           // between switches
   };
   using FabricReach = std::pair<std::set<int>, std::set<int>>;
 

@@ -1,8 +1,11 @@
 // Collectives in closed form: ring shifts, hierarchical rings, reduction in the network, alone and
 // in lock step.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 
@@ -275,9 +278,48 @@ TEST_CASE("an all-to-all keeps to its rails") {
   const auto large = loads(many, traffic(many, CommKind::AllToAll, group(40, 8)));
   for (const auto& [link, amount] : large) CHECK(!is_of(link, "leaf"));
   CHECK(large.at("n0.nic3.up") == Approx(312.0 / 320));
-  // Nodes with unequal members exchange pair by pair.
+  // GPU 8 has no member beside it to send to GPU 1 by.
   CHECK(std::ranges::any_of(loads(rails, traffic(rails, CommKind::AllToAll, devices({0, 1, 8}))),
                             [](const auto& load) { return is_of(load.first, "leaf"); }));
+}
+
+// Cables as those of a rail-optimised fabric with all nodes on one leaf a rail.
+Cluster cabled_rails(const ClusterSpec& spec, int nodes) {
+  auto cables = std::make_shared<std::vector<ListedCable>>();
+  for (int i = 0; i < 8 * nodes; ++i) {
+    const std::string node = fmt::format("n{}", i / 8), leaf = fmt::format("leaf{}", i % 8);
+    const std::string gpu = fmt::format("{}.gpu{}", node, i % 8);
+    const std::string nic = fmt::format("{}.nic{}", node, i % 8);
+    cables->push_back({gpu, node, kNodeRate, 1e-6});
+    cables->push_back({spec.nics_on_switch ? node : gpu, nic, 10 * kNodeRate, 0});
+    cables->push_back({nic, leaf, kNicRate, 2.5e-6});
+    if (i < 8) cables->push_back({leaf, "spine", nodes * kNicRate / spec.fabric.oversubscription});
+  }
+  ClusterSpec listed = spec;
+  listed.fabric = {};
+  listed.cables = std::move(cables);
+  return build(listed, 8 * nodes);
+}
+
+TEST_CASE("an all-to-all keeps to rails of cables as to those of the key") {
+  ClusterSpec spec = round_spec();
+  spec.fabric = {Fabric::RailOptimised, 5, 8};
+  const Cluster by_key = build(spec, 40), cables = cabled_rails(spec, 5);
+  // In pairs, link by link, and with unequal nodes.
+  for (const auto& ranks : {group(4, 8), group(5, 8), group(5, 4, 1), devices({0, 1, 8, 9, 17})}) {
+    const Traffic load = traffic(cables, CommKind::AllToAll, ranks);
+    const Traffic expected = traffic(by_key, CommKind::AllToAll, ranks);
+    CHECK(load.seconds_per_byte == Approx(expected.seconds_per_byte));
+    CHECK(load.latency_ns == expected.latency_ns);
+  }
+  CHECK(traffic(cables, CommKind::AllToAll, group(5, 8)).seconds_per_byte ==
+        Approx(32.0 / 40 / kNicRate));
+  // Without NVLinks GPUs keep to their own NICs: seven of eight parts cross a spine of one eighth.
+  spec.nics_on_switch = true;
+  const Cluster plain = build(spec, 40), plain_cables = cabled_rails(spec, 5);
+  for (const Cluster* cluster : {&plain, &plain_cables})
+    CHECK(traffic(*cluster, CommKind::AllToAll, group(5, 8)).seconds_per_byte ==
+          Approx(7.0 * 32 / 40 / kNicRate));
 }
 
 TEST_CASE("a reduction tree crosses each leaf's uplink once, and none where one leaf joins all") {

@@ -168,6 +168,33 @@ TEST_CASE("a leaf without its uplink is left by another rail, and in a fat tree 
   CHECK(fail(&tree, {"leaf0.up"}) == "there is no other way from n0.gpu0 to n2.gpu0");
 }
 
+TEST_CASE("a GPU sends by the NIC in the receiver's place where a node has rails") {
+  ClusterSpec spec = eight_rails();
+  const auto sender = [&](int from, int to) {
+    return index(joined(spec, 32).sender(DeviceId{from}, DeviceId{to}));
+  };
+  CHECK(sender(0, 9) == 0);  // all NICs hang on one switch
+  spec.fabric = {Fabric::RailOptimised, 2, 8};
+  CHECK(sender(0, 9) == 1);
+  CHECK(sender(15, 2) == 10);
+  CHECK(sender(0, 8) == 0);
+  CHECK(sender(0, 1) == 0);
+  CHECK(sender(0, 17) == 1);  // to another pod, by the spine from any rail
+  // GPUs 0 and 1 have no NVLink in common, 0 and 2 have.
+  spec.nvlinks = parse_nvlink_adjacency(
+                     "00222222 00222222 22022222 22202222 22220222 22222022 22222202 22222220")
+                     .value();
+  CHECK(sender(0, 9) == 0);
+  CHECK(sender(0, 10) == 2);
+  spec.nvlinks.clear();
+  spec.nics_on_switch = true;  // PXN goes by NVLink alone
+  CHECK(sender(0, 9) == 0);
+  spec.nics_on_switch = false;
+  spec.fabric.kind = Fabric::FatTree;
+  CHECK(sender(0, 9) == 0);
+  CHECK(sender(0, 17) == 0);
+}
+
 // A cluster that the repository has as an example.
 Cluster listed(const std::string& name) {
   const auto cables = read_cables(data_dir() + "/scenarios/clusters/" + name + ".csv");
