@@ -28,7 +28,7 @@ class FlowBuilder {
 
   const Cluster& cluster() const { return cluster_; }
 
-  // Lets send_by_rail() and all_pairs() use the NICs of these GPUs, a communicator's members.
+  // Lets send_by_rail() and all_pairs() use the NICs of these GPUs alone, a communicator's members.
   void set_relays(std::span<const DeviceId> members) {
     relays_.assign(members.begin(), members.end());
     std::ranges::sort(relays_);
@@ -113,7 +113,7 @@ class FlowBuilder {
  private:
   DeviceId sender(DeviceId from, DeviceId to) const {
     const DeviceId by = cluster_.sender(from, to);
-    return by == from || std::ranges::binary_search(relays_, by) ? by : from;
+    return relays_.empty() || std::ranges::binary_search(relays_, by) ? by : from;
   }
 
   // Puts the route into links_. Returns whether it leaves the node.
@@ -142,7 +142,7 @@ class FlowBuilder {
   std::vector<char> between_;  // by flow: whether it leaves its node
   std::unordered_map<int, double> leaving_, coming_;  // by node
   Traffic traffic_;
-  std::vector<DeviceId> relays_;  // sorted
+  std::vector<DeviceId> relays_;  // sorted; empty: all GPUs
   std::vector<LinkId> links_;     // of the last call of find_route()
   Nanoseconds slowest_ns_ = 0;
 };
@@ -426,12 +426,12 @@ void all_to_all(std::span<const DeviceId> devices, FlowBuilder* flows) {
   flows->steps(one_node ? 1 : n - 1);
 }
 
-// Sends all bytes from one device to another.
+// Sends all bytes from one device to another, between nodes by the receiver's rail.
 void send_all(DeviceId from, DeviceId to, FlowBuilder* flows) {
   const Cluster& cluster = flows->cluster();
   const DeviceId pair[] = {from, to};
   const bool crosses = cluster.node_of(from) != cluster.node_of(to);
-  flows->send(from, to, crosses ? 1 : nvlink_slowdown(cluster, pair));
+  flows->send_by_rail(from, to, crosses ? 1 : nvlink_slowdown(cluster, pair));
 }
 
 }  // namespace
@@ -448,6 +448,7 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
       flows.steps(1);
       break;
     case CommKind::RingShift:
+      flows.set_relays(devices);
       for (std::size_t i = 0; i < n; ++i) send_all(devices[i], devices[(i + 1) % n], &flows);
       flows.steps(1);
       break;

@@ -70,9 +70,9 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
 // nvls the node's switch does its part: (k+1)/k of the bytes over nvls_efficiency, in 2 steps.
 // Every collective may also run in the low-latency protocol, if the spec has one.
 //
-// AllToAll sends pairwise, in n-1 steps over nodes and 1 step inside a node, and by the NIC of
-// another member where that keeps to a rail (Cluster::sender()). RingShift keeps to the order of
-// `devices`.
+// AllToAll sends pairwise, in n-1 steps over nodes and 1 step inside a node. It, RingShift and
+// SendRecv send by the NIC of another member where that keeps to a rail (Cluster::sender()); a
+// SendRecv's communicator is taken to have it. RingShift keeps to the order of `devices`.
 //
 // In every way `devices` are one communicator, which sends out of a node, or into it, at the spec's
 // communicator_bytes_per_s at most. All flows between nodes keep the pace of the busiest node: if k

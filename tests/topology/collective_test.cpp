@@ -322,6 +322,24 @@ TEST_CASE("an all-to-all keeps to rails of cables as to those of the key") {
           Approx(7.0 * 32 / 40 / kNicRate));
 }
 
+TEST_CASE("sends and ring shifts go by the receiver's rail") {
+  ClusterSpec spec = round_spec();
+  spec.fabric = {Fabric::RailOptimised, 5, 8};
+  const Cluster by_key = build(spec, 40), cables = cabled_rails(spec, 5);
+  for (const Cluster* cluster : {&by_key, &cables}) {
+    CHECK(transfer_ns(*cluster, 1'000'000'000, DeviceId{0}, DeviceId{9}) ==
+          100'000'000 + kNicLatency_ns);
+    const Traffic ring = traffic(*cluster, CommKind::RingShift, group(5, 8));
+    CHECK(ring.seconds_per_byte == Approx(1 / kNicRate));
+  }
+  CHECK(loads(by_key, traffic(by_key, CommKind::SendRecv, devices({0, 9}))) ==
+        std::map<std::string, double>{{"n0.nic1.up", 1}, {"n1.nic1.down", 1}});
+  // A ring's relays are its members: GPU 0 sends to GPU 9 by the NIC of GPU 1 if that is one.
+  CHECK(loads(by_key, traffic(by_key, CommKind::RingShift, devices({0, 9}))).at("n0.nic0.up") == 1);
+  CHECK(loads(by_key, traffic(by_key, CommKind::RingShift, devices({0, 9, 1}))).at("n0.nic1.up") ==
+        1);
+}
+
 TEST_CASE("a reduction tree crosses each leaf's uplink once, and none where one leaf joins all") {
   // Rails: leaf i of a pod of two nodes has NIC i of both. Eight trees of 1/8.
   ClusterSpec spec = in_network_spec();
