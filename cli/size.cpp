@@ -72,7 +72,9 @@ Status run_size(const SizeCommand& options) {
       standard_output(), "{}",
       options.json ? json_document(to_json(result)) : size_text(result, text_width(options.wide)));
   if (!result.recommended())
-    return Error{"nothing is in time and within the limits; the nearest is printed", Error::Failed};
+    return Error{std::string("nothing is in time and within the limits") +
+                     (result.nearest ? "; the nearest is printed" : ""),
+                 Error::Failed};
   return Done{};
 }
 

@@ -183,13 +183,17 @@ PageTable size_table(const SizeResult& result) {
     add_column(&table, shown.column, cells([&](const SizedJob& job) {
       return job.result ? shown.cell_of(*job.result) : PageCell();
     }));
+  add_if_any({"fits"}, cells([](const SizedJob& job) {
+               return job.result ? PageCell(verdict_cell(*job.result->training)) : PageCell();
+             }),
+             &table);
   const std::string late = late_word(result.asked.front().certainty);
   for (const EconomicsColumn& shown : size_economics(late)) {
     // A figure is 0 for jobs without a plan, and where the file states no price or power.
     const auto is_known = [&](const SizedJob& job) { return shown.value_of(job.economics) > 0; };
     if (std::ranges::none_of(all, is_known)) continue;
     add_column(&table, shown.column, cells([&](const SizedJob& job) {
-      return job.result ? PageCell(shown.value_of(job.economics)) : PageCell();
+      return job.result && is_known(job) ? PageCell(shown.value_of(job.economics)) : PageCell();
     }));
   }
   add_if_any({"calibrated"}, cells([](const SizedJob& job) {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "planning/size/answer_text.h"
@@ -34,6 +35,12 @@ bool is_guessed(const SizedJob& job) { return job.result && is_guess(job.result-
 bool has_power(const SizeResult& result) {
   return std::ranges::any_of(result.machines,
                              [](const Machine& machine) { return machine.costs.peak_MW > 0; });
+}
+
+// Returns the number as `text_of` writes it; "-" for 0 and infinity, which stand for unknown.
+template <class Text>
+std::string if_known(double value, Text text_of) {
+  return value > 0 && std::isfinite(value) ? text_of(value) : "-";
 }
 
 // Rows of the tables of machines and of jobs, with the result that the currency is found in: a
@@ -76,22 +83,26 @@ std::string machine_rows(const SizeResult& result, int width) {
   const auto add_money = [&](const char* title, double (*sum_of)(const Machine&)) {
     if (std::ranges::any_of(result.machines, [&](const Machine& m) { return sum_of(m) > 0; }))
       columns.push_back({title,
-                         [sum_of](Row r) { return money_text(sum_of(r.machine), r.currency()); },
+                         [sum_of](Row r) {
+                           return if_known(sum_of(r.machine), [&](double sum) {
+                             return money_text(sum, r.currency());
+                           });
+                         },
                          Place::First});
   };
   add_money("to buy", [](const Machine& m) { return m.costs.purchase; });
   add_money("a month", [](const Machine& m) { return m.costs.monthly; });
   add_money("total", [](const Machine& m) { return m.total; });
   if (has_power(result)) {
-    columns.push_back({"MW peak",
-                       [](Row r) { return fmt::format("{:.3g}", r.machine.costs.peak_MW); },
-                       Place::First});
-    columns.push_back({"mean", [](Row r) { return fmt::format("{:.3g}", r.machine.costs.mean_MW); },
-                       Place::Beside});
+    const auto power = [](double MW) { return fmt::format("{:.3g}", MW); };
+    columns.push_back(
+        {"MW peak", [=](Row r) { return if_known(r.machine.costs.peak_MW, power); }, Place::First});
+    columns.push_back(
+        {"mean", [=](Row r) { return if_known(r.machine.costs.mean_MW, power); }, Place::Beside});
   }
+  const auto days = [](double value) { return fmt::format("{:.1f}", value); };
   columns.push_back({"days " + late_percentile(result),
-                     [](Row r) { return fmt::format("{:.1f}", r.machine.days_late); },
-                     Place::First});
+                     [=](Row r) { return if_known(r.machine.days_late, days); }, Place::First});
   return text_table(columns, rows, width);
 }
 
@@ -109,7 +120,10 @@ std::string job_rows(const SizeResult& result, int width) {
        Align::Right}};
   const auto has_result = [](Row r) { return r.job.result.has_value(); };
   const auto number = [](double (*value_of)(const Economics&), int digits) {
-    return [=](Row r) { return fmt::format("{:.{}f}", value_of(r.job.economics), digits); };
+    return [=](Row r) {
+      return if_known(value_of(r.job.economics),
+                      [=](double value) { return fmt::format("{:.{}f}", value, digits); });
+    };
   };
   const auto money = [](double (*value_of)(const Economics&)) {
     return [=](Row r) { return money_text(value_of(r.job.economics), r.currency()); };
@@ -121,8 +135,9 @@ std::string job_rows(const SizeResult& result, int width) {
        {"iteration s", [](Row r) { return iteration_text(*r.job.result); }},
        {"tokens/s/GPU", [](Row r) { return tokens_rate(*r.job.result->training); }, Place::First},
        {"MFU %", [](Row r) { return fmt::format("{:.0f}", 100 * r.job.result->training->mfu); }},
+       {"fits", [](Row r) { return verdict_cell(*r.job.result->training); }},
        {"ideal days", number([](Costs e) { return e.ideal_days; }, 1)},
-       {"goodput", number([](Costs e) { return e.goodput; }, 3)},
+       {"goodput", [](Row r) { return fmt::format("{:.3f}", r.job.economics.goodput); }},
        {"days p50", number([](Costs e) { return e.days_p50(); }, 1), Place::First},
        {late, number([](Costs e) { return e.days_late(); }, 1), Place::Beside},
        {"cost " + late, money([](Costs e) { return e.cost; }), Place::First},
@@ -296,13 +311,28 @@ std::string guess_warning(const SizeResult& result) {
                                               machine_text(result, *calibrated)));
 }
 
+// Names the recommended machine's jobs whose plans fit only if the allocator wastes little.
+std::string memory_warning(const SizeResult& result) {
+  std::vector<std::string> jobs;
+  if (const auto best = result.recommended()) {
+    for (const std::size_t place : result.machines[*best].jobs) {
+      const SizedJob& job = result.sized[place];
+      if (job.result->training->verdict == Verdict::IfUnfragmented)
+        jobs.push_back(job.job.empty() ? "the training" : job.job);
+    }
+  }
+  if (jobs.empty()) return "";
+  return fmt::format("Recommended plans that fit into memory only if unfragmented: {}.\n",
+                     fmt::join(jobs, ", "));
+}
+
 }  // namespace
 
 std::string size_answers(const SizeResult& result) {
   std::string text;
   for (auto answer = result.answers.rbegin(); answer != result.answers.rend(); ++answer)
     text += answer_text(result, *answer) + "\n";
-  return text + guess_warning(result) + sure_text(result);
+  return text + memory_warning(result) + guess_warning(result) + sure_text(result);
 }
 
 std::string size_warnings(const SizeResult& result) {

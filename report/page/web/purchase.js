@@ -296,7 +296,7 @@ class Purchase {
   // Leaves out the columns of prices, power and reasons that no machine has a value for.
   fillMachines(rows) {
     const money = (name, key) => ({name, value: (one) => one.machine[key] || null,
-      draw: ({machine}) => exact(machine[key], this.money(machine[key]))});
+      draw: ({machine}) => machine[key] ? exact(machine[key], this.money(machine[key])) : "-"});
     const isKnown = ({value}) => rows.some((row) => value(row) !== null);
     fillTable("machines", [...kMachineColumns,
       {name: "nodes", value: ({machine}) => machine.nodes, draw: ({machine}) =>
