@@ -66,8 +66,9 @@ MachineCosts machine_costs(const OfferPrice& price, int nodes, double network_pr
 }
 
 double cost_of_years(const OfferPrice& price, int nodes, double years, double network_price) {
-  const double node = price.bought() ? price.node : price.node_hour * kYear_h * years;
-  return nodes * (node + mean_kW(price) * price.kWh * kYear_h * years) + network_price;
+  const double purchases = std::ceil(years / price.years * (1 - 1e-12));
+  const double node = price.bought() ? purchases * price.node : price.node_hour * kYear_h * years;
+  return nodes * (node + mean_kW(price) * price.kWh * kYear_h * years) + purchases * network_price;
 }
 
 int nodes_within(const SizeInputs& inputs, int gpus_per_node, int most) {

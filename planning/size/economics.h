@@ -52,7 +52,8 @@ struct MachineCosts {
 };
 MachineCosts machine_costs(const OfferPrice& price, int nodes, double network_price = 0);
 
-// Returns the cost of so many years with the machine: the purchase or the rent, and the energy.
+// Returns the cost of so many years with the machine: a purchase each price.years or the rent, and
+// the energy.
 double cost_of_years(const OfferPrice& price, int nodes, double years, double network_price = 0);
 
 // Returns the most nodes, spares counted, that the limits of purchase, rent, power and GPUs allow,

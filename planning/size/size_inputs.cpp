@@ -51,8 +51,8 @@ const std::vector<SizeKey>& number_keys() {
        "bought, and energy; default no limit",
        0, 1e15, SET(budget, 1)},
       {"size.years",
-       "number: years that the total cost counts; default price.years of what is bought, and the "
-       "trainings' own time of what is rented",
+       "number: years that the total cost counts, the same for all candidates; default price.years "
+       "of what is bought, and the trainings' own time of what is rented",
        0.01, 100, SET(years, 1)},
       {"size.weight", "number: how often this job is trained on the machine; default 1", 0.001, 1e6,
        SET(weight, 1)},
@@ -86,8 +86,8 @@ const std::vector<SizeKey>& number_keys() {
        0, 1e12, [](SizeInputs* s, double value) { network_of(s)->optic = value; }},
       {"price.cable", "number: price of a cable; default 0", 0, 1e12,
        [](SizeInputs* s, double value) { network_of(s)->cable = value; }},
-      {"price.years", "number: years that it is used for; default 4", 0.01, 100,
-       SET(price.years, 1)},
+      {"price.years", "number: years that it is used for, and bought again after; default 4", 0.01,
+       100, SET(price.years, 1)},
       {"price.node_kW", "number: most kW that a node draws, as its data sheet says", 0, 1e4,
        SET(price.node_kW, 1)},
       {"price.load",

@@ -40,8 +40,10 @@ TEST_CASE("economics by hand") {
   inputs.price.node = 87660;
   inputs.price.years = 1;
   CHECK(economics(inputs, work).cost == Approx(e.cost));
-  // 3 such nodes for 2 years: the purchase, and 3 x 5 kW x 1.5 x 2 x 8766 h at 0.2.
-  CHECK(cost_of_years(inputs.price, 3, 2) == Approx(3 * 87660 + 3 * 5 * 1.5 * 2 * 8766 * 0.2));
+  // 3 such nodes for 2 years: bought in each, and 3 x 5 kW x 1.5 x 2 x 8766 h at 0.2.
+  CHECK(cost_of_years(inputs.price, 3, 2) == Approx(2 * 3 * 87660 + 3 * 5 * 1.5 * 2 * 8766 * 0.2));
+  CHECK(cost_of_years(inputs.price, 3, 1, 1e6) ==
+        Approx(3 * 87660 + 1e6 + 3 * 5 * 1.5 * 8766 * 0.2));
   const MachineCosts costs = machine_costs(inputs.price, 3);
   CHECK(costs.purchase == 3 * 87660);
   CHECK(costs.monthly == Approx((3 * 87660 + 3 * 5 * 1.5 * 8766 * 0.2) / 12));
