@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "planning/size/machines.h"
+
 namespace tandem {
 namespace {
 
@@ -54,6 +56,14 @@ std::string jobs_text(const SizeResult& result, const Machine& machine, bool who
 
 const SizeInputs& asked_of(const SizeResult& result, const Machine& machine) {
   return result.asked[result.sized[machine.jobs.front()].of];
+}
+
+// Returns "22.66 M $ over 4 years", or "3.10 M $ in all" of what is rented for the trainings.
+std::string total_text(const SizeResult& result, const Machine& machine) {
+  const SizeInputs& asked = asked_of(result, machine);
+  const std::optional<double> years = asked.years_of_total();
+  return money_text(machine.total, asked.price.currency) +
+         (years ? fmt::format(" over {:g} years", *years) : " in all");
 }
 
 std::string excess_text(const Machine& machine) {
@@ -110,17 +120,18 @@ std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
   const Machine& machine = result.machines[*answer.machine];
   if (answer.question != SizeAnswer::Cheapest) {
     if (machine.recommended) return fmt::format("{}: the same.", kAnswers[answer.question]);
+    const bool by_total =
+        answer.question == SizeAnswer::Least && are_bought_and_rented(result.machines);
     std::string text =
-        fmt::format("{}: {}", kAnswers[answer.question], machine_text(result, machine));
+        fmt::format("{}{}: {}", kAnswers[answer.question],
+                    by_total ? " (by total, " + total_text(result, machine) + ")" : "",
+                    machine_text(result, machine));
     if (!machine.reason.empty()) text += fmt::format(", {}", excess_text(machine));
     return text + ". " + jobs_text(result, machine, false);
   }
-  const SizeInputs& asked = asked_of(result, machine);
-  const std::optional<double> years = asked.years_of_total();
-  std::string text = fmt::format("{} {}: {}, {} ", asked.price.bought() ? "Buy" : "Rent",
-                                 machine_text(result, machine), kAnswers[answer.question],
-                                 money_text(machine.total, asked.price.currency));
-  text += years ? fmt::format("over {:g} years", *years) : "in all";
+  std::string text = fmt::format(
+      "{} {}: {}, {}", asked_of(result, machine).price.bought() ? "Buy" : "Rent",
+      machine_text(result, machine), kAnswers[answer.question], total_text(result, machine));
   if (machine.costs.peak_MW > 0) text += fmt::format(", up to {:.3g} MW", machine.costs.peak_MW);
   return text + ". " + jobs_text(result, machine, true);
 }

@@ -194,6 +194,8 @@ Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {
   machine.network_price = network_price_of(c, nodes);
   machine.costs = machine_costs(c.inputs.price, nodes, machine.network_price);
   machine.total = total_of(all, machine);
+  const auto has_plan = [&](std::size_t job) { return all[job].result.has_value(); };
+  if (!std::ranges::all_of(machine.jobs, has_plan)) machine.total = machine.days_late = kNever;
   Excess worst = limit_excess(all, machine);
   for (const std::size_t job : machine.jobs) {
     Excess late = time_excess(all.case_of(job), all[job]);
@@ -211,6 +213,11 @@ bool can_run_within_limits(const JobsOfCases& all, const Machine& machine) {
          std::ranges::all_of(machine.jobs, [&](std::size_t job) { return is_possible(all[job]); });
 }
 
+bool are_bought_and_rented(const std::vector<Machine>& machines) {
+  const auto is_rented = [](const Machine& machine) { return machine.costs.rent > 0; };
+  return std::ranges::any_of(machines, is_rented) && !std::ranges::all_of(machines, is_rented);
+}
+
 std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines, const JobsOfCases& all) {
   const auto is_in_time = [&](const Machine& m) {
@@ -220,9 +227,11 @@ std::optional<std::size_t> answering(SizeAnswer::Question question,
   };
   switch (question) {
     case SizeAnswer::Least:
-      return least(machines, is_in_time, [](const Machine& m) {
-        return std::pair(m.costs.purchase > 0 ? m.costs.purchase : m.costs.monthly, m.days_late);
-      });
+      return least(machines, is_in_time,
+                   [by_total = are_bought_and_rented(machines)](const auto& m) {
+                     const double price = m.costs.purchase > 0 ? m.costs.purchase : m.costs.monthly;
+                     return std::pair(by_total ? m.total : price, m.days_late);
+                   });
     case SizeAnswer::Budget:
       return least(
           machines, [&](const Machine& m) { return can_run_within_limits(all, m); },

@@ -40,12 +40,16 @@ struct JobsOfCases {
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs);
 
 // Returns the index of the machine that answers the question; nothing: none does.
-//   Least     is in time, with the lowest purchase or monthly price, whatever the limits
+//   Least     is in time, with the lowest purchase or monthly price, or total if some machines are
+//             bought and some rented, whatever the limits
 //   Budget    is within the limits, and done first
 //   Cheapest  is in time and within the limits, with the least total
 // Of equal prices or totals the one that is done first answers, of equal days the cheapest.
 std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines, const JobsOfCases& all);
+
+// Returns whether some machines are bought and some rented. Their totals alone are comparable.
+bool are_bought_and_rented(const std::vector<Machine>& machines);
 
 // Whether every job has a plan that fits, and the machine keeps the limits.
 bool can_run_within_limits(const JobsOfCases& all, const Machine& machine);

@@ -24,9 +24,11 @@
 
 namespace tandem {
 
-// A default that is used, as the file states no value for the key.
+// A default that is used, as the file states no value for the key, or not for all candidates.
 struct Assumption {
-  std::string key, value;  // "failures.repair_hours", "24*"; '*': a guess; else with its source
+  // "failures.repair_hours", "24*"; '*': a guess; else with its source. In SizeResult also with the
+  // candidates or jobs that it is used for, if not for all: "24*; of B200".
+  std::string key, value;
 };
 
 struct SizeCase {
@@ -71,9 +73,10 @@ struct Machine {
   double network_price = 0;            // 0: in the nodes' price
   // Parts that cannot be built or bought as the file has them; what times are upper bounds.
   std::vector<std::string> warnings;
-  double total = 0;  // cost over SizeInputs::years_of_total()
+  // Cost over SizeInputs::years_of_total(); infinity: a job has no plan.
+  double total = 0;
   // Days from the order until all jobs are done, with the asked certainty: one after the other,
-  // each as often as its weight.
+  // each as often as its weight; infinity: a job has no plan.
   double days_late = 0;
   std::string reason;  // why it is ruled out; empty: it is in time and within all limits
   double excess = 1;   // the largest ratio of a need to its limit; up to 1: all limits are kept
@@ -141,13 +144,16 @@ struct SizeOptions {
 };
 
 // Returns the runs of a file as jobs on offers. Errors: as make_scenario() and take_size_inputs();
-// an offer whose price depends on the job.
+// an offer whose price, limits or hardware depend on the job; totals that cannot be compared.
 Result<std::vector<SizeCase>> load_size_cases(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only);
 Result<std::vector<SizeCase>> load_size_cases(
     const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only);
+
+// Returns the defaults that any of the cases uses, each with those that use it.
+std::vector<Assumption> assumptions_of(const std::vector<SizeCase>& cases);
 
 // Returns the values that plans are chosen from if the user names none, as texts for Space::among:
 // those usual for large jobs, and with `any_numerics` the precisions that the GPU has.

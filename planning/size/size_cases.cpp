@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "base/split.h"
 #include "planning/size/size.h"
@@ -41,7 +43,110 @@ Status check_sets(const std::vector<std::pair<std::string, Setting>>& sets) {
   return Done{};
 }
 
+// Returns the settings that describe an offer's hardware.
+std::map<std::string, KeyValue> hardware_of(const SizeCase& c) {
+  std::map<std::string, KeyValue> hardware;
+  for (const auto& [key, setting] : c.scenario.settings) {
+    if (is_bought(key)) hardware[key] = setting.value;
+  }
+  return hardware;
+}
+
+// Checks that the power of an offer is known where a kWh has a price or grams of CO2.
+Status check_energy(const std::string& path, const SizeCase& c) {
+  const OfferPrice& price = c.inputs.price;
+  if (price.node_kW > 0 || (price.kWh == 0 && price.gCO2_kWh == 0)) return Done{};
+  return Error::at(path, fmt::format("found no price.node_kW of '{}', expected it beside {}",
+                                     c.offer, price.kWh > 0 ? "price.kWh" : "price.gCO2_kWh"));
+}
+
+// Returns what [size] says of a machine, whichever jobs run on it.
+auto limits_of(const SizeInputs& inputs) {
+  return std::tuple(inputs.purchase_budget, inputs.rent_per_month, inputs.power_MW, inputs.gpus_max,
+                    inputs.delivery_days, inputs.years);
+}
+
+// Checks that two jobs of an offer run on one machine.
+Status check_one_machine(const std::string& path, const SizeCase& a, const SizeCase& b) {
+  const char* different = nullptr;
+  if (limits_of(a.inputs) != limits_of(b.inputs)) different = "limits of [size]";
+  if (a.inputs.price != b.inputs.price || a.inputs.gpus != b.inputs.gpus)
+    different = "size.gpus or prices";
+  if (hardware_of(a) != hardware_of(b)) different = "clusters";
+  if (different == nullptr) return Done{};
+  return Error::at(path, fmt::format("found {} of '{}' that differ from job to job ('{}', '{}'), "
+                                     "expected one machine for all jobs (they are the first axis)",
+                                     different, a.offer, a.job, b.job));
+}
+
+std::string years_text(const SizeInputs& inputs) {
+  const std::optional<double> years = inputs.years_of_total();
+  return years ? fmt::format("{:g} years", *years) : "the trainings' own time";
+}
+
+// Checks that the totals of two cases can be compared.
+Status check_comparable(const std::string& path, const SizeCase& a, const SizeCase& b) {
+  const auto refused = [&](const char* of, const std::string& of_a, const std::string& of_b,
+                           const char* expected) {
+    return Error::at(path, fmt::format("found {} {} of '{}' and {} of '{}', expected {}", of, of_a,
+                                       a.offer, of_b, b.offer, expected));
+  };
+  if (a.inputs.price.currency != b.inputs.price.currency)
+    return refused("price.currency", a.inputs.price.currency, b.inputs.price.currency,
+                   "one price.currency for all candidates");
+  if (a.inputs.years_of_total() != b.inputs.years_of_total())
+    return refused("a total over", years_text(a.inputs), "over " + years_text(b.inputs),
+                   "one size.years for all candidates");
+  return Done{};
+}
+
+// Returns the names of the groups that the cases are in, without repetition; nothing: of some group
+// only a part of the cases is in `taken`.
+std::optional<std::vector<std::string>> whole_groups(const std::vector<SizeCase>& cases,
+                                                     const std::vector<bool>& taken,
+                                                     std::string SizeCase::*group) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    for (std::size_t j = 0; j < cases.size(); ++j) {
+      if (cases[i].*group == cases[j].*group && taken[i] != taken[j]) return std::nullopt;
+    }
+    if (taken[i] && std::ranges::find(names, cases[i].*group) == names.end())
+      names.push_back(cases[i].*group);
+  }
+  return names;
+}
+
+// Returns "; of B200" if the default is taken by that candidate alone, or "; of pretraining" by
+// that job; empty: by all cases.
+std::string takers_text(const std::vector<SizeCase>& cases, const std::vector<bool>& taken) {
+  if (std::ranges::find(taken, false) == taken.end()) return "";
+  auto names = whole_groups(cases, taken, &SizeCase::offer);
+  if (!names) names = whole_groups(cases, taken, &SizeCase::job);
+  if (!names) {
+    names.emplace();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (taken[i]) names->push_back(cases[i].job + " on " + cases[i].offer);
+    }
+  }
+  return fmt::format("; of {}", fmt::join(*names, ", "));
+}
+
 }  // namespace
+
+std::vector<Assumption> assumptions_of(const std::vector<SizeCase>& cases) {
+  std::vector<Assumption> all;
+  for (const auto& [key, help] : size_keys()) {
+    std::vector<bool> taken;
+    std::string value;
+    for (const SizeCase& c : cases) {
+      const auto one = std::ranges::find(c.assumptions, key, &Assumption::key);
+      taken.push_back(one != c.assumptions.end());
+      if (taken.back()) value = one->value;
+    }
+    if (!value.empty()) all.push_back({key, value + takers_text(cases, taken)});
+  }
+  return all;
+}
 
 Result<std::vector<SizeCase>> load_size_cases(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
@@ -84,14 +189,13 @@ Result<std::vector<SizeCase>> load_size_cases(
     const std::string offer =
         points.size() > 1 ? fmt::format("{}", fmt::join(points.begin() + 1, points.end(), ", "))
                           : run.name;
+    const SizeCase now{job, offer, std::move(scenario), inputs, std::move(assumptions)};
+    RETURN_IF_ERROR(check_energy(path, now));
     for (const SizeCase& before : cases) {
-      if (before.offer == offer &&
-          (before.inputs.price != inputs.price || before.inputs.gpus != inputs.gpus))
-        return Error::at(path, fmt::format("found size.gpus or prices of '{}' that differ from job "
-                                           "to job, expected one machine for all jobs",
-                                           offer));
+      RETURN_IF_ERROR(before.offer == offer ? check_one_machine(path, before, now)
+                                            : check_comparable(path, before, now));
     }
-    cases.push_back({job, offer, std::move(scenario), inputs, std::move(assumptions)});
+    cases.push_back(now);
   }
   return cases;
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 
 #include "tests/needs.h"
@@ -72,21 +74,28 @@ global_batch = 512
 tokens_T = 0.2
 )";
 
-Json answered(const std::string& candidates, const std::string& options = "") {
+Ran ran_with(const std::string& candidates, const std::string& options) {
   const Sandbox sandbox;
   sandbox.file("size.toml", kModel + candidates);
-  const Ran ran = sandbox.tandem("size size.toml --json " + options);
+  return sandbox.tandem("size size.toml " + options);
+}
+
+Json answered(const std::string& candidates, const std::string& options = "") {
+  const Ran ran = ran_with(candidates, "--json " + options);
   check_done(ran);
   return Json::parse(ran.out);
 }
 
-// Two offers of H100 at these prices, on so many GPUs.
+// Two offers of H100 at these prices, A and B.
+std::string offers(const std::string& prices_a, const std::string& prices_b) {
+  const std::string node = "[[matrix.node]]\ncluster.preset = \"dgx-h100\"\n";
+  return node + "name = \"A\"\n" + prices_a + "\n" + node + "name = \"B\"\n" + prices_b + "\n";
+}
+
+// What is answered about them, on so many GPUs.
 Json two_offers(const std::string& prices_a, const std::string& prices_b, const std::string& more,
                 const std::string& options = "--engine ideal") {
-  const std::string node = "[[matrix.node]]\ncluster.preset = \"dgx-h100\"\n";
-  return answered(
-      more + node + "name = \"A\"\n" + prices_a + "\n" + node + "name = \"B\"\n" + prices_b + "\n",
-      options);
+  return answered(more + offers(prices_a, prices_b), options);
 }
 
 const Json& bar(const Json& result, const std::string& input) {
@@ -211,6 +220,146 @@ price.node = 300e3
   REQUIRE(machines[0]["total"] == machines[1]["total"]);
   REQUIRE(machines[0]["days_late"] > machines[1]["days_late"]);
   CHECK(machines[1]["recommended"] == true);
+}
+
+const std::string kOnGpus = "gpus = [32]\ndays = 3\n";
+const std::string kFewPlans =
+    "--engine ideal --among parallel.tp=1 --among parallel.pp=1 --among parallel.micro_batch=1 ";
+
+TEST_CASE("a machine that differs from job to job is refused") {
+  const auto refused = [](const std::string& of_jobs, const std::string& line) {
+    check_refused(ran_with(kOnGpus + of_jobs + R"([[matrix.contract]]
+name = "reserved"
+price.node_hour = 20
+)",
+                           kFewPlans),
+                  "size.toml: found " + line);
+  };
+  const auto jobs = [](const std::string& of_x, const std::string& of_y) {
+    return "[[matrix.job]]\nname = \"x\"\n" + of_x + "\n[[matrix.job]]\nname = \"y\"\n" + of_y +
+           "\n";
+  };
+  const std::string expected =
+      " of 'reserved' that differ from job to job ('x', 'y'), expected one machine for all jobs";
+  refused(jobs("cluster.preset = \"dgx-h100\"", "cluster.preset = \"dgx-b200\""),
+          "clusters" + expected);
+  const std::string h100 = "cluster.preset = \"dgx-h100\"\n";
+  refused(jobs(h100 + "size.gpus = [16]", h100), "size.gpus or prices" + expected);
+  refused(jobs(h100 + "size.gpus_max = 64", h100), "limits of [size]" + expected);
+  // A cluster's settings that say what is reached of one machine may differ.
+  CHECK(answered(kOnGpus + jobs(h100 + "cluster.memory_reserve_GiB = 10", h100) +
+                     "[[matrix.contract]]\nname = \"reserved\"\nprice.node_hour = 20\n",
+                 kFewPlans)["machines"]
+            .size() == 1);
+}
+
+TEST_CASE("totals are compared over as many years and in one currency, or refused") {
+  const auto refused = [](const std::string& a, const std::string& b, const std::string& line) {
+    check_refused(ran_with(kOnGpus + offers(a, b), kFewPlans), "size.toml: found " + line);
+  };
+  const std::string four = "price = {node = 300e3, years = 4}";
+  const std::string two = "price = {node = 300e3, years = 2}";
+  refused(four, two,
+          "a total over 4 years of 'A' and over 2 years of 'B', expected one size.years for all");
+  refused("price.node_hour = 20", four,
+          "a total over the trainings' own time of 'A' and over 4 years of 'B'");
+  refused("price = {node_hour = 9, currency = \"EUR\"}", "price.node_hour = 9",
+          "price.currency EUR of 'A' and $ of 'B', expected one price.currency for all");
+  // What is used for 2 years is bought twice in 4.
+  const Json machines = two_offers(four, two, kOnGpus + "years = 4\n", kFewPlans)["machines"];
+  CHECK(machines[0]["total"] == machines[0]["purchase"]);
+  CHECK(machines[1]["total"].get<double>() == 2 * machines[1]["purchase"].get<double>());
+  CHECK(machines[0]["recommended"] == true);
+}
+
+TEST_CASE("rented and bought machines are ordered by their totals over the same years") {
+  // A node for 20 an hour costs 701 k in 4 years, more than the 400 k for which another is bought.
+  const std::string file =
+      kOnGpus + "years = 4\n" +
+      offers("price.node_hour = 20", "price.node = 400e3\nsize.purchase_budget = 1e6");
+  const Ran ran = ran_with(file, kFewPlans + "--json");
+  const Json result = Json::parse(ran.out);
+  const Json& rented = result["machines"][0];
+  const Json& bought = result["machines"][1];
+  const double nodes = rented["nodes"].get<double>() + rented["spare_nodes"].get<double>();
+  CHECK(rented["total"].get<double>() == Approx(nodes * 20 * 8766 * 4));
+  REQUIRE(bought["out"] == "above the purchase budget");
+  REQUIRE(rented["recommended"] == true);
+  const Json& least = result["answers"][0];
+  CHECK(least["machine"] == 1);
+  CHECK(has(least["sentence"], "The smallest that is in time (by total, 2.00 M $ over 4 years): "));
+}
+
+TEST_CASE("energy that is paid for needs a node's kW, and what is not known is shown as -") {
+  const std::string known = "price = {node_hour = 20, node_kW = 10}";
+  check_refused(
+      ran_with(kOnGpus + "[price]\nkWh = 0.1\n" + offers(known, "price.node_hour = 20"), kFewPlans),
+      "size.toml: found no price.node_kW of 'B', expected it beside price.kWh");
+  check_refused(
+      ran_with(kOnGpus + offers("price = {node_hour = 20, gCO2_kWh = 9}", known), kFewPlans),
+      "size.toml: found no price.node_kW of 'A', expected it beside price.gCO2_kWh");
+  const Ran ran = ran_with(kOnGpus + offers(known, "price.node_hour = 30"), kFewPlans);
+  check_done(ran);
+  CHECK(std::regex_search(ran.out, std::regex("\nB +40 .* k \\$ +- +- +[0-9.]+\n")));
+}
+
+TEST_CASE("assumptions are those of all candidates, with the ones that each is of") {
+  const Json result = two_offers("price = {node = 300e3, pue = 1.1, years = 4}",
+                                 "price = {node = 290e3, load = 0.7}", kOnGpus, kFewPlans);
+  std::map<std::string, std::string> values;
+  for (const Json& one : result["assumptions"]) values[one["key"]] = one["value"];
+  CHECK(values["price.pue"] == "1.2*; of B");
+  CHECK(values["price.years"] == "4; of B");
+  CHECK(has(values["price.load"], "arXiv 2506.14551); of A"));
+  CHECK(values["failures.repair_hours"] == "24*");
+  CHECK(!values.contains("size.days"));
+  // Of the jobs y alone has a default.
+  const Json jobs = answered(kOnGpus + R"([[matrix.job]]
+name = "x"
+size.weight = 2
+[[matrix.job]]
+name = "y"
+)" + offers("price.node_hour = 9", "price.node_hour = 8"),
+                             kFewPlans);
+  for (const Json& one : jobs["assumptions"]) {
+    if (one["key"] == "size.weight") CHECK(one["value"] == "1; of y");
+  }
+}
+
+TEST_CASE("a recommended plan that fits only if unfragmented is said to, and the table has GiB") {
+  const std::string file = kOnGpus + R"([[matrix.node]]
+name = "A"
+cluster.preset = "dgx-h100"
+price.node = 300e3
+)";
+  const std::string options =
+      kFewPlans +
+      "--among train.zero=0 --among train.recompute=none --set 'size.numerics=as stated' ";
+  const std::string line = "Recommended plans that fit into memory only if unfragmented: ";
+  const Ran roomy = ran_with(file, options);
+  check_done(roomy);
+  CHECK(!has(roomy.out, line));
+  CHECK(std::regex_search(roomy.out, std::regex(" yes \\+[0-9.]+ ")));
+  const Json bytes = answered(file, options)["sized"][0]["simulate"]["memory_bytes"];
+  const double GiB = (bytes["total"].get<double>() + bytes["outside"].get<double>()) / (1 << 30);
+  const Ran tight = ran_with(file + fmt::format("cluster.memory_GiB = {}\n", GiB + 0.3), options);
+  CHECK(has(tight.out, line + "the training.\n"));
+  CHECK(has(tight.out, " if unfragmented +0.3 "));
+}
+
+TEST_CASE("where no plan fits, no nearest is promised, and no days or totals are shown") {
+  const std::string file = kOnGpus + offers("price.node_hour = 9", "price.node_hour = 8");
+  const std::string none = kFewPlans + "--set cluster.memory_reserve_GiB=79.5 ";
+  const Ran ran = ran_with(file, none);
+  CHECK(ran.status == 1);
+  CHECK(has(ran.err, "nothing is in time and within the limits\n"));
+  CHECK(std::regex_search(ran.out, std::regex("\nA +32 +no plan.* k \\$ +- +-\n")));
+  const Json result = Json::parse(ran_with(file, none + "--json").out);
+  CHECK(result["nearest"].is_null());
+  for (const Json& machine : result["machines"]) {
+    CHECK(machine["total"].is_null());
+    CHECK(machine["days_late"].is_null());
+  }
 }
 
 TEST_CASE("all rates of a run that is scaled to the chosen engine's go together") {
