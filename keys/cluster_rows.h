@@ -72,7 +72,8 @@ inline constexpr KeyRow kClusterRows[] = {
      "text: a CSV of all links, of any graph; in place of the links, NICs and fabric above"},
     {"cluster.hosts",
      "text: a hostlist, n[1-8], of the hosts in order of their GPUs, where NVLink joins several to "
-     "a node; default the nodes' names in links_file"},
+     "a node, or names such as n1 and n3 leave numbers out; default the nodes' names in "
+     "links_file"},
     {"cluster.hostfile",
      "text: a file with a host a line (host slots=8, or host:8) that the job runs on, with "
      "links_file; default all hosts in order"},

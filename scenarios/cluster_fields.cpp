@@ -94,14 +94,16 @@ Status set_tflops(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// The file's path is relative to the scenario. Sets gpus_per_node from the file; the key of that
-// name is applied later. Also sets the rate inside a node, which prices DeepEP's copies over
-// NVLink.
+// The file's path is relative to the scenario; cluster.hosts is set before. Sets gpus_per_node from
+// the file; the key of that name is applied later. Also sets the rate inside a node, which prices
+// DeepEP's copies over NVLink.
 Status set_links_file(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.links_file", folder_of(*scenario),
                                 "a CSV with the columns from, to, GBps, latency_us"));
-  ASSIGN_OR_RETURN(scenario->cluster.spec.cables, read_cables(path));
+  scenario->cluster.spec.has_hosts = !scenario->cluster.hosts.empty();
+  ASSIGN_OR_RETURN(scenario->cluster.spec.cables,
+                   read_cables(path, scenario->cluster.spec.has_hosts));
   ASSIGN_OR_RETURN(scenario->cluster.spec.gpus_per_node,
                    gpus_per_node(*scenario->cluster.spec.cables));
   if (const double inside = fastest_inside(*scenario->cluster.spec.cables); inside > 0)
@@ -182,8 +184,8 @@ std::vector<Field> own_cluster_fields() {
       keys::name("cluster.name", AT(cluster.spec.name)),
       keys::whole("cluster.gpus", AT(cluster.gpus), 1),
       keys::whole("cluster.gpus_of_node", AT(cluster.gpus_of_node), 1),
-      {"cluster.links_file", set_links_file},
       keys::text("cluster.hosts", AT(cluster.hosts)),
+      {"cluster.links_file", set_links_file},
       file_field("cluster.hostfile", "a hostfile: a host a line, with slots=8 perhaps",
                  read_hostfile, AT(cluster.hostfile)),
       // The keys of that file were added to the run's settings before (imported_files.h).

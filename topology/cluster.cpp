@@ -298,6 +298,7 @@ Result<Cluster> Cluster::build(const ClusterSpec& spec, int gpus) {
   return Cluster(std::make_unique<Graph>(spec, gpus));
 }
 
+    if (!spec.has_hosts) RETURN_IF_ERROR(check_numbers(listed));
 const ClusterSpec& Cluster::spec() const { return graph_->spec; }
 int Cluster::gpus() const { return graph_->gpus; }
 int Cluster::nodes() const { return graph_->nodes; }

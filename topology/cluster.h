@@ -166,6 +166,8 @@ struct ClusterSpec {
   // and the fabric above. Null: there is no list.
   std::shared_ptr<const std::vector<ListedCable>> cables;
 };
+  // The listed nodes are hosts by name. Otherwise nodes called n0, n1, ... leave none out.
+  bool has_hosts = false;
 
 // The graph, built from a spec for a number of GPUs. It can be moved, not copied.
 class Cluster {

@@ -102,18 +102,6 @@ Status check_cable(const ListedCable& cable, const NamedNodes& nodes) {
   return Done{};
 }
 
-// Checks that nodes named by number leave none out: a typing error would leave a GPU unconnected.
-Status check_numbers(const std::vector<std::string>& names) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto number = numbered(names[i], "n");
-    if (!number) return Done{};
-    if (*number != static_cast<int>(i))
-      return Error{
-          fmt::format("found node {}, expected nodes n0, n1, ... numbered through", names[i])};
-  }
-  return Done{};
-}
-
 }  // namespace
 
 Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
@@ -134,7 +122,6 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
       }
     }
   }
-  RETURN_IF_ERROR(check_numbers(nodes.names()));
   ListedSites listed;
   listed.nodes = nodes.names();
   listed.gpus = static_cast<int>(gpus.size());
@@ -151,16 +138,29 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
   }
   if (listed.gpus == 0 || listed.gpus % listed.gpus_per_node != 0)
     return Error{fmt::format("found {} GPUs, expected as many on each node", listed.gpus)};
-  const bool by_number = numbered(nodes.names().front(), "n").has_value();
   for (const auto& [name, site] : others) {
-    if (by_number && site.node < 0 && numbered(name.substr(0, name.find('.')), "n"))
-      return Error{fmt::format("found {}, expected GPUs on its node", name)};
     number.emplace(name, listed.sites.size());
     listed.sites.push_back(site);
   }
   for (const ListedCable& cable : cables)
     listed.cables.emplace_back(number.at(cable.from), number.at(cable.to));
   return listed;
+}
+
+Status check_numbers(const ListedSites& listed) {
+  for (std::size_t i = 0; i < listed.nodes.size(); ++i) {
+    const auto number = numbered(listed.nodes[i], "n");
+    if (!number && i == 0) return Done{};
+    if (!number) break;
+    if (*number != static_cast<int>(i))
+      return Error{fmt::format("found node {}, expected nodes n0, n1, ... numbered through",
+                               listed.nodes[i])};
+  }
+  for (const Vertex& site : listed.sites) {
+    if (site.node < 0 && numbered(site.name.substr(0, site.name.find('.')), "n"))
+      return Error{fmt::format("found {}, expected GPUs on its node", site.name)};
+  }
+  return Done{};
 }
 
 Result<int> gpus_per_node(const std::vector<ListedCable>& cables) {
@@ -180,12 +180,18 @@ double fastest_inside(const std::vector<ListedCable>& cables) {
   return fastest;
 }
 
+bool need_hosts(const std::vector<ListedCable>& cables) {
+  const auto listed = sites_of(cables);
+  return listed.ok() && !check_numbers(*listed).ok();
+}
+
 Result<std::vector<std::string>> node_names(const std::vector<ListedCable>& cables) {
   ASSIGN_OR_RETURN(ListedSites listed, sites_of(cables));
   return std::move(listed.nodes);
 }
 
-Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path) {
+Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path,
+                                                                    bool has_hosts) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
   const bool has_efficiency = table.has("efficiency");
   auto cables = std::make_shared<std::vector<ListedCable>>();
@@ -210,8 +216,10 @@ Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::s
     if (const Status status = check_cable((*cables)[row], nodes); !status.ok())
       return table.error(row, status.error().message);
   }
-  if (const auto sites = sites_of(*cables); !sites.ok())
-    return Error::at(path, sites.error().message);
+  const auto sites = sites_of(*cables);
+  if (!sites.ok()) return Error::at(path, sites.error().message);
+  if (const Status numbers = check_numbers(*sites); !has_hosts && !numbers.ok())
+    return Error::at(path, numbers.error().message);
   return std::shared_ptr<const std::vector<ListedCable>>(std::move(cables));
 }
 

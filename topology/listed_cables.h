@@ -12,8 +12,12 @@ namespace tandem {
 
 // Reads the columns from, to, GBps (in one direction) and latency_us. The optional column
 // efficiency is for wires inside a node that reach another share than the spec says. The Errors
-// name file and line.
-Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path);
+// name file and line. `has_hosts`: as ClusterSpec's.
+Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path,
+                                                                    bool has_hosts = false);
+
+// Returns whether the nodes' names are refused unless they are known to be hosts': n1, n3.
+bool need_hosts(const std::vector<ListedCable>& cables);
 
 // Returns the GPUs of each node. REQUIRES: cables that read_cables() read.
 Result<int> gpus_per_node(const std::vector<ListedCable>& cables);

@@ -23,9 +23,12 @@ struct ListedSites {
   std::vector<std::string> nodes;  // names of the nodes
 };
 
-// Errors: GPUs that are not numbered through, nodes with different numbers of GPUs, nodes by number
-// (n0) that are not numbered through, a cable between two nodes without a switch or from a site to
-// itself.
+// Errors: GPUs that are not numbered through, nodes with different numbers of GPUs, a cable between
+// two nodes without a switch or from a site to itself.
 Result<ListedSites> sites_of(const std::vector<ListedCable>& cables);
+
+// Checks that nodes by number (n0), if the first is one, leave none out: a typing error would leave
+// a GPU unconnected. For names that are no hosts'.
+Status check_numbers(const ListedSites& listed);
 
 }  // namespace tandem

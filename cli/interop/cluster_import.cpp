@@ -46,20 +46,39 @@ Status check_generation(const std::string& file_preset, const std::string& prese
                   stated, file_preset, preset, device.name, wanted)};
 }
 
+std::vector<ListedCable> listed(const ComposedCluster& composed) {
+  std::vector<ListedCable> cables;
+  for (const ComposedCable& cable : composed.cables)
+    cables.push_back(
+        {cable.from, cable.to, cable.GBps * GB, cable.latency_us * 1e-6, cable.efficiency});
+  return cables;
+}
+
 // Checks, before anything is written, that the links make a cluster that can be built.
 Status check_joined(const ComposedCluster& composed, const std::string& preset,
                     const ClusterSpec& of_preset) {
-  auto cables = std::make_shared<std::vector<ListedCable>>();
-  for (const ComposedCable& cable : composed.cables)
-    cables->push_back(
-        {cable.from, cable.to, cable.GBps * GB, cable.latency_us * 1e-6, cable.efficiency});
   ClusterSpec spec = of_preset;
   spec.name = preset;
   spec.nvlinks.clear();
-  ASSIGN_OR_RETURN(spec.gpus_per_node, gpus_per_node(*cables));
-  spec.cables = std::move(cables);
+  spec.cables = std::make_shared<const std::vector<ListedCable>>(listed(composed));
+  spec.has_hosts = true;
+  ASSIGN_OR_RETURN(spec.gpus_per_node, gpus_per_node(*spec.cables));
   const auto cluster = Cluster::build(spec, composed.nodes * composed.gpus_per_node);
   return cluster.ok() ? Status(Done{}) : cluster.error();
+}
+
+// Sets cluster.hosts if the names of the nodes do not say all about the hosts.
+Status set_hosts(const ComposedCluster& composed, ImportedPlan* plan) {
+  if (composed.hosts.size() > static_cast<std::size_t>(composed.nodes)) {
+    plan->set("cluster.hosts", hostlist_of(composed.hosts),
+              "in order of their GPUs, several a node");
+    return Done{};
+  }
+  const std::vector<ListedCable> cables = listed(composed);
+  if (!need_hosts(cables)) return Done{};
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, node_names(cables));
+  plan->set("cluster.hosts", hostlist_of(names), "these names are hosts', not numbers of nodes");
+  return Done{};
 }
 
 void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool by_option,
@@ -71,9 +90,6 @@ void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool by
   plan->set("cluster.links_file", std::filesystem::path(links_path(output)).filename().string(),
             fmt::format("{} node{} of {} GPUs", composed.nodes, composed.nodes == 1 ? "" : "s",
                         composed.gpus_per_node));
-  if (composed.hosts.size() > static_cast<std::size_t>(composed.nodes))
-    plan->set("cluster.hosts", hostlist_of(composed.hosts),
-              "in order of their GPUs, several a node");
   if (composed.intra_efficiency > 0)
     plan->set("cluster.intra_efficiency",
               std::stod(fmt::format("{:.10g}", composed.intra_efficiency)),
@@ -129,6 +145,7 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   if (options.gpus > 0 && options.gpus < gpus)
     imported.plan.set("cluster.gpus", options.gpus, "--gpus");
   set_keys(*composed, preset, !options.preset.empty(), options.output, &imported.plan);
+  RETURN_IF_ERROR(set_hosts(*composed, &imported.plan));
   std::vector<std::string> comments = {"Written by tandem import; GBps a direction."};
   comments.insert(comments.end(), topology.sources.begin(), topology.sources.end());
   imported.links = cables_csv(*composed, comments);

@@ -69,6 +69,33 @@ TEST_CASE("a tree and a node's table are a cluster that is printed, drawn and si
   check_refused(box.tandem("simulate named.toml --trace hosts"), "--trace: found");
 }
 
+TEST_CASE("hosts may be called as nodes by number are, with zeros or without the first ones") {
+  const Sandbox box;
+  box.file("zeros.conf",
+           "SwitchName=leaf1 Nodes=n[01-02]\nSwitchName=leaf2 Nodes=n[03-04]\n"
+           "SwitchName=spine Switches=leaf[1-2]\n");
+  box.file("plain.conf", "SwitchName=leaf1 Nodes=n[0-3]\n");
+  box.file("topo.txt", kTable);
+  box.file("job.toml", kJob);
+  box.file("hosts", "n03\nn01\n");
+  const std::string rest = " topo.txt --cluster dgx-h100 -o mine.toml";
+  check_done(box.tandem("import zeros.conf" + rest));
+  CHECK(box.read("mine.toml").find("hosts = \"n[01-04]\"") != std::string::npos);
+  CHECK(box.read("mine.links.csv").find("\nn03.nic_NIC0,leaf2,") != std::string::npos);
+  check_done(box.tandem("topology mine.toml"));
+  const Ran first = box.tandem("simulate job.toml --json");
+  check_done(first);
+  const Ran placed = box.tandem("simulate job.toml --json --set cluster.hostfile=hosts");
+  check_done(placed);
+  CHECK(placed.out != first.out);
+
+  check_done(box.tandem("import plain.conf" + rest));
+  CHECK(box.read("mine.toml").find("hosts =") == std::string::npos);
+  check_done(box.tandem("import plain.conf" + rest + " --hosts 'n[1-3]'"));
+  CHECK(box.read("mine.toml").find("hosts = \"n[1-3]\"") != std::string::npos);
+  check_done(box.tandem("simulate job.toml"));
+}
+
 TEST_CASE("the page of a run on listed links has their picture, that of a preset has none") {
   const Sandbox box;
   box.file("topology.conf", kTree);

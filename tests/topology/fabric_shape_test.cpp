@@ -115,6 +115,24 @@ TEST_CASE("links of nodes that are none are refused at their line") {
         ": found n1.nic0, expected GPUs on its node");
 }
 
+TEST_CASE("hosts may be called n1 and n03, and a switch n2, where names are known to be hosts'") {
+  const std::string text = "from,to,GBps,latency_us\nn03.gpu0,n2,1,0\nn1.gpu0,n2,1,0\n";
+  CHECK(refused(text) == ": found node n1, expected nodes n0, n1, ... numbered through");
+  const Folder folder;
+  const auto cables = read_cables(folder.with("links.csv", text), true);
+  REQUIRE(cables.ok());
+  CHECK(need_hosts(**cables));
+  CHECK(node_names(**cables).value() == Names{"n1", "n03"});
+  ClusterSpec spec;
+  spec.gpus_per_node = 1;
+  spec.cables = *cables;
+  CHECK(!Cluster::build(spec, 2).ok());
+  spec.has_hosts = true;
+  CHECK(Cluster::build(spec, 2).ok());
+  CHECK(!need_hosts(read("from,to,GBps,latency_us\nn0.gpu0,s,1,0\nn1.gpu0,s,1,0\n")));
+  CHECK(!need_hosts(read(kHosts)));
+}
+
 TEST_CASE("a graph to be drawn has a line for each cable and calls nodes by their names") {
   const ClusterGraph graph = built(kHosts).graph();
   CHECK(graph.nodes == Names{"a9", "a10", "b1"});
