@@ -66,8 +66,8 @@ inline constexpr KeyRow kClusterRows[] = {
     {"cluster.inter_ll_latency", "number: as cluster.intra_ll_latency, of a collective over nodes"},
     {"cluster.inter_ll_rate", "number: as cluster.intra_ll_rate, of a collective over nodes"},
     {"cluster.gpus_of_node",
-     "integer: GPUs of each node that the job takes, with their part of the NICs; default all, or "
-     "equally many of each where the job fills no whole nodes"},
+     "integer: GPUs of each node that the job takes, each with the NIC that it has there; default "
+     "all, or equally many of each where the job fills no whole nodes and no links are listed"},
     {"cluster.links_file",
      "text: a CSV of all links, of any graph; in place of the links, NICs and fabric above"},
     {"cluster.hosts",

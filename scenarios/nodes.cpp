@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -29,8 +30,8 @@ Status take_part_of_nodes(ClusterSettings* cluster) {
                     is_listed ? "none where a node's links are listed"
                               : fmt::format("at most a node's {} GPUs", node)));
   const int part = is_set ? cluster->gpus_of_node : even_part(*cluster);
-  spec.nics_per_node = std::max(1, spec.nics_per_node * part / node);
-  spec.gpus_per_node = part;
+  spec.nics_per_node = std::max(1, spec.nics_per_node);
+  spec = with_part_of_node(std::move(spec), part);
   return Done{};
 }
 

@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-// Cuts the cluster down to the GPUs that the job uses in each node, and to their share of the NICs.
+// Cuts the cluster down to the GPUs that the job uses in each node, and to the NICs that they have.
 // If cluster.gpus_of_node is not set and the job needs several nodes that divide its GPUs, it uses
 // equally many on each: 12 GPUs on nodes of 8 are 6 on each of two. Otherwise it uses all GPUs of a
 // node. Errors: more than a node has; nodes whose links are listed one by one.

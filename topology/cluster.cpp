@@ -91,7 +91,7 @@ Status check_spec(const ClusterSpec& spec, int gpus) {
   if (!spec.nvlinks.empty() && static_cast<int>(spec.nvlinks.size()) != spec.gpus_per_node)
     return wrong_value("gpus_per_node", spec.gpus_per_node,
                        fmt::format("{}, as nvlinks has", spec.nvlinks.size()));
-  if (spec.gpus_per_node % spec.nics_per_node != 0)
+  if (spec.gpus_per_nic == 0 && spec.gpus_per_node % spec.nics_per_node != 0)
     return wrong_value("gpus_per_node", spec.gpus_per_node,
                        fmt::format("a multiple of nics_per_node = {}", spec.nics_per_node));
   if (gpus > spec.gpus_per_node && gpus % spec.gpus_per_node != 0)
@@ -100,7 +100,21 @@ Status check_spec(const ClusterSpec& spec, int gpus) {
   return check_fabric(spec.fabric);
 }
 
+// REQUIRES: a spec that check_spec() passes.
+int gpus_per_nic(const ClusterSpec& spec) {
+  return spec.gpus_per_nic > 0 ? spec.gpus_per_nic : spec.gpus_per_node / spec.nics_per_node;
+}
+
 }  // namespace
+
+ClusterSpec with_part_of_node(ClusterSpec spec, int gpus) {
+  const bool is_even = spec.nics_per_node > 0 && spec.gpus_per_node % spec.nics_per_node == 0;
+  if (spec.gpus_per_nic == 0 && !is_even) return spec;
+  spec.gpus_per_nic = gpus_per_nic(spec);
+  spec.gpus_per_node = gpus;
+  spec.nics_per_node = (gpus + spec.gpus_per_nic - 1) / spec.gpus_per_nic;
+  return spec;
+}
 
 // Vertices are numbered in this order: core, leaves, GPUs, NICs, node switches. Links come in
 // pairs, up (away from the GPU) and down: first those of GPUs, then NICs, then leaves.
@@ -164,10 +178,8 @@ Cluster::Graph::Graph(const ClusterSpec& of, int count)
   if (spec.fabric.kind != Fabric::Star) leaves = leaf_of(nics - 1) + 1;
   for (int i = 0; i < gpus; ++i) {
     const int node = i / spec.gpus_per_node;
-    const std::int64_t local = i % spec.gpus_per_node;
-    const auto nic = static_cast<int>(local * spec.nics_per_node / spec.gpus_per_node);
     node_of.push_back(node);
-    nic_of.push_back(node * spec.nics_per_node + nic);
+    nic_of.push_back(node * spec.nics_per_node + i % spec.gpus_per_node / gpus_per_nic(spec));
   }
   add_vertices();
   add_all_links();
@@ -286,6 +298,7 @@ Cluster::~Cluster() = default;
 Result<Cluster> Cluster::build(const ClusterSpec& spec, int gpus) {
   if (spec.cables) {
     ASSIGN_OR_RETURN(const ListedSites listed, sites_of(*spec.cables));
+    if (!spec.has_hosts) RETURN_IF_ERROR(check_numbers(listed));
     RETURN_IF_ERROR(check_listed(spec, gpus, listed));
     Cluster cluster(std::make_unique<Graph>(spec, listed));
     const auto pair = cluster.graph_->routes->unreachable_pair();
@@ -298,7 +311,6 @@ Result<Cluster> Cluster::build(const ClusterSpec& spec, int gpus) {
   return Cluster(std::make_unique<Graph>(spec, gpus));
 }
 
-    if (!spec.has_hosts) RETURN_IF_ERROR(check_numbers(listed));
 const ClusterSpec& Cluster::spec() const { return graph_->spec; }
 int Cluster::gpus() const { return graph_->gpus; }
 int Cluster::nodes() const { return graph_->nodes; }

@@ -139,7 +139,8 @@ struct ClusterSpec {
   // operations. NCCL opens a fixed number of channels to each peer, too few to fill the links with
   // one peer alone.
   double pair_efficiency = 1;
-  int nics_per_node = 0;       // GPU i uses NIC i * nics_per_node / gpus_per_node
+  int nics_per_node = 0;
+  int gpus_per_nic = 0;        // GPU i uses NIC i / gpus_per_nic; 0: they share the NICs evenly
   double nic_bytes_per_s = 0;  // per NIC and direction
   double inter_efficiency = 1;
   // The share of inter_efficiency's rate that rings over nodes reach: on some clusters NCCL's rings
@@ -165,16 +166,21 @@ struct ClusterSpec {
   // All cables of the cluster (topology/listed_cables.h). They replace the node's switch, the NICs
   // and the fabric above. Null: there is no list.
   std::shared_ptr<const std::vector<ListedCable>> cables;
-};
   // The listed nodes are hosts by name. Otherwise nodes called n0, n1, ... leave none out.
   bool has_hosts = false;
+};
+
+// Returns the spec with the first `gpus` GPUs of each node alone, each with the NIC that it has in
+// the whole node: of 8 GPUs and 2 NICs, 6 GPUs have one NIC for four and one for two. A node that
+// Cluster::build() refuses stays as it is.
+ClusterSpec with_part_of_node(ClusterSpec spec, int gpus);
 
 // The graph, built from a spec for a number of GPUs. It can be moved, not copied.
 class Cluster {
  public:
   // Errors: sizes that are not positive, efficiencies above 1, GPUs that are no multiple of
   // gpus_per_node (fewer than one node's are fine), gpus_per_node that is no multiple of
-  // nics_per_node.
+  // nics_per_node if gpus_per_nic is 0.
   static Result<Cluster> build(const ClusterSpec& spec, int gpus);
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;

@@ -61,15 +61,6 @@ double tokens_rate_of(const SizeCase& c, const SizedJob& job) {
          to_seconds(job.plan->iteration_ns) / (job.nodes + spares);
 }
 
-// Returns the cluster with only `gpus` GPUs in each node, and with as many NICs for each GPU as
-// before if that is a whole number.
-ClusterSpec with_node_of(ClusterSpec spec, int gpus) {
-  const int nics = spec.nics_per_node * gpus / spec.gpus_per_node;
-  if (nics * spec.gpus_per_node == spec.nics_per_node * gpus) spec.nics_per_node = nics;
-  spec.gpus_per_node = gpus;
-  return spec;
-}
-
 }  // namespace
 
 Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_index,
@@ -94,7 +85,7 @@ Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_i
     job.gpus = used == node_gpus ? step.gpus : step.nodes * used;
     job.scenario.cluster.gpus = job.gpus;
     if (used != node_gpus)
-      job.scenario.cluster.spec = with_node_of(job.scenario.cluster.spec, used);
+      job.scenario.cluster.spec = with_part_of_node(job.scenario.cluster.spec, used);
     const int stated = job.batch();
     // A batch near the stated one that can be cut over more of the GPUs, if there is one.
     const int even = even_batch(stated, job.gpus, c.inputs.batch_tolerance);

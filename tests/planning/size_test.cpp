@@ -283,6 +283,22 @@ TEST_CASE("a rack may leave GPUs idle, where as many as work are cut better") {
   CHECK(one["batch"] == 512);
 }
 
+TEST_CASE("GPUs of a part of a node have the NICs that a simulation gives them") {
+  const Sandbox sandbox;
+  std::string text = kSize;
+  for (const auto& [from, to] :
+       std::map<std::string, std::string>{{"[8, 16]", "[12]"}, {"64", "60"}, {"= 1}", "= 2}"}})
+    text.replace(text.find(from), from.size(), to);
+  sandbox.file("part.toml", text);
+  const Ran ran = sandbox.tandem("size part.toml --json --engine ideal");
+  check_done(ran);
+  const Json one = Json::parse(ran.out)["sized"][1];
+  CHECK(one["candidate"] == "1 NIC");
+  const Json alone =
+      simulated(sandbox, one, "--set parallel.global_batch=60 --set cluster.nics_per_node=2");
+  CHECK(one["simulate"]["iteration_s"].get<double>() == Approx(alone["iteration_s"].get<double>()));
+}
+
 TEST_CASE("fp8 is tried unless numerics are as stated, and its gain is told") {
   const Sandbox sandbox;
   const auto one = [&](const std::string& more) {

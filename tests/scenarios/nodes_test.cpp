@@ -43,5 +43,27 @@ TEST_CASE("a job takes as many GPUs of a node as it says, with their part of the
         "--set: cluster.gpus_of_node: found 4, expected none where a node's links are listed");
 }
 
+TEST_CASE("GPUs of a part of a node keep the NICs that they have in the whole one") {
+  const auto part = [](const Names& set) {
+    const ClusterSpec spec = nodes_of(set);
+    return std::vector<int>{spec.gpus_per_node, spec.nics_per_node, spec.gpus_per_nic};
+  };
+  const std::string two_nics = "cluster.nics_per_node=2";
+  CHECK(part({"cluster.gpus_of_node=6", two_nics}) == std::vector<int>{6, 2, 4});
+  CHECK(part({"cluster.gpus_of_node=4", two_nics}) == std::vector<int>{4, 1, 4});
+  CHECK(part({"cluster.gpus_of_node=3", two_nics}) == std::vector<int>{3, 1, 4});
+  const Names five_of_8 = {"cluster.preset=aws-p4d",  "parallel.tp=1",   "parallel.pp=5",
+                           "parallel.dp=2",           "cluster.gpus=10", "model.layers=10",
+                           "parallel.global_batch=20"};
+  CHECK(part(five_of_8) == std::vector<int>{5, 3, 2});
+  CHECK(simulate(load(kSmall, five_of_8)[0], Engine::Ideal).ok());
+  // Of the whole node, as it is written, and not of its part.
+  const auto uneven = simulate(
+      load(kSmall, {"cluster.gpus_of_node=6", "cluster.nics_per_node=3"})[0], Engine::Ideal);
+  REQUIRE(!uneven.ok());
+  CHECK(uneven.error().text() ==
+        "--set: found gpus_per_node = 8, expected a multiple of nics_per_node = 3");
+}
+
 }  // namespace
 }  // namespace tandem

@@ -386,6 +386,22 @@ TEST_CASE("bad sizes are errors that say what was found and what was expected") 
   CHECK(error_of(spec, 8) == "found oversubscription = 0.5, expected at least 1");
 }
 
+TEST_CASE("the first GPUs of a node have the NICs that they have with the others there") {
+  const ClusterSpec spec = with_part_of_node(round_spec(2), 6);
+  const Cluster cluster = build(spec, 12);
+  CHECK(names(cluster, cluster.route(DeviceId{3}, DeviceId{10})) ==
+        Names{"n0.nic0.up", "n1.nic1.down"});
+  CHECK(cluster.links() == 2 * (12 + 4));
+  // The six rings of a pass: four go by one NIC of 10 GB/s, so that all have 15 GB/s together,
+  // 6/8 of what two NICs have. 12 GPUs send 11/12 of 12 GB.
+  const Nanoseconds ns = collective_ns(cluster, CommKind::AllGather, 12'000'000'000, devices(12));
+  CHECK(to_seconds(ns) == Approx(11.0 / 15).epsilon(1e-3));
+  // With as many GPUs at each NIC as before, the share of the NICs is the same.
+  CHECK(with_part_of_node(round_spec(4), 6).nics_per_node == 3);
+  CHECK(with_part_of_node(with_part_of_node(round_spec(2), 6), 4).nics_per_node == 1);
+  CHECK(with_part_of_node(round_spec(3), 6).gpus_per_node == 8);
+}
+
 TEST_CASE("fewer GPUs than a node's are one node") {
   const Cluster cluster = build(round_spec(4), 3);
   CHECK(cluster.gpus() == 3);
