@@ -41,7 +41,9 @@ Result<Scenario> load_cluster(const std::string& input) {
   if (!is_preset && scenario_path(input).ends_with(".toml")) {
     ASSIGN_OR_RETURN(scenario, load_first(input));
     if (!scenario.costs.need_cluster())
-      return Error::at(input, "found uniform costs, which know no cluster; expected [cluster]");
+      return Error::at(input,
+                       "found uniform costs without costs.p2p_MB, which send nothing over "
+                       "[cluster]; expected costs.p2p_MB, or [cluster] alone");
     return scenario;
   }
   ASSIGN_OR_RETURN(scenario.cluster.spec, load_preset(input));

@@ -186,7 +186,8 @@ double usual_nic_GBps(const PresetNode& preset, std::size_t nics) {
   return std::min(preset.nic_GBps, preset.nic_GBps * preset.nics / static_cast<double>(nics));
 }
 
-void add_nics(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
+void add_nics(const ImportedNode& node, const PresetNode& preset, bool has_rates,
+              HostTemplate* host) {
   bool has_usual = false;  // some NIC's rate is not stated
   for (const ImportedNic& nic : node.nics) {
     has_usual |= nic.GBps == 0;
@@ -194,7 +195,7 @@ void add_nics(const ImportedNode& node, const PresetNode& preset, HostTemplate* 
                           nic.GBps > 0 ? nic.GBps : usual_nic_GBps(preset, node.nics.size()),
                           nic.GBps > 0});
   }
-  if (has_usual)
+  if (has_usual && !has_rates)
     host->assumed.push_back(fmt::format("NICs of {:g} Gbit/s, by {}: no file says it",
                                         8 * usual_nic_GBps(preset, node.nics.size()),
                                         preset.preset));
@@ -354,7 +355,7 @@ void bundle_nics(HostTemplate* host) {
   host->others = std::move(wires);
 }
 
-Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset) {
+Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset, bool has_rates) {
   HostTemplate host;
   host.gpus = static_cast<int>(node.gpus.size());
   host.nic_latency_us = preset.inter_latency_us / 2;  // a message passes two NICs' cables
@@ -379,7 +380,7 @@ Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset)
     host.assumed.push_back(
         fmt::format("{} NICs, as {} has: the file names none", host.nics.size(), preset.preset));
   } else {
-    add_nics(node, preset, &host);
+    add_nics(node, preset, has_rates, &host);
   }
   if (std::ranges::any_of(node.wires, has_no_rate))
     host.assumed.push_back(

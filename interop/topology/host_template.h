@@ -36,8 +36,9 @@ struct HostTemplate {
   std::vector<std::string> assumed;
 };
 
-// Makes the template from a file about a node's inside; the preset fills its gaps.
-Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset);
+// Makes the template from a file about a node's inside; the preset fills its gaps. `has_rates`: a
+// file of the fabric states the rates at which NICs are cabled.
+Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset, bool has_rates);
 
 // Merges NICs of equal rate on one PCIe switch, where there are several for each GPU, into one NIC
 // per GPU with the sum of their rates, as NCCL sends through all of a GPU's nearest NICs.

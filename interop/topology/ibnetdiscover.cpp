@@ -20,16 +20,17 @@
 namespace tandem {
 namespace {
 
-// The speed of one lane of a link, by InfiniBand's name for it.
+// The data rate of one lane of a link, by InfiniBand's name for it. Up to QDR it is 8/10 of the
+// signalling rate, which is 10 Gbit/s of QDR; FDR has 64/66 of 14.06.
 struct LaneSpeed {
   std::string_view name;
   double Gbitps;
 };
 
 constexpr std::array kLanes = {
-    LaneSpeed{"SDR", 2.5},  LaneSpeed{"DDR", 5},   LaneSpeed{"QDR", 10},
-    LaneSpeed{"FDR10", 10}, LaneSpeed{"FDR", 14},  LaneSpeed{"EDR", 25},
-    LaneSpeed{"HDR", 50},   LaneSpeed{"NDR", 100}, LaneSpeed{"XDR", 200}};
+    LaneSpeed{"SDR", 2},    LaneSpeed{"DDR", 4},     LaneSpeed{"QDR", 8},
+    LaneSpeed{"FDR10", 10}, LaneSpeed{"FDR", 13.64}, LaneSpeed{"EDR", 25},
+    LaneSpeed{"HDR", 50},   LaneSpeed{"NDR", 100},   LaneSpeed{"XDR", 200}};
 
 // Returns the GB/s of "4xNDR"; nothing: the text is of another form.
 std::optional<double> link_GBps(std::string_view text) {

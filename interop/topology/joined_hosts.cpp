@@ -162,7 +162,7 @@ Result<HostTemplate> inside_by_preset(const PresetNode& preset, const ImportedFa
 Result<HostTemplate> inside_of_hosts(const ImportedTopology& topology, const PresetNode& preset,
                                      const ImportedFabric& network) {
   if (!topology.node) return inside_by_preset(preset, network);
-  ASSIGN_OR_RETURN(HostTemplate inside, host_of(*topology.node, preset));
+  ASSIGN_OR_RETURN(HostTemplate inside, host_of(*topology.node, preset, network.states_rates));
   if (!network.hosts.empty() && topology.node->hosts > 1)
     return Error{
         fmt::format("found a dump of {} hosts, which has no names, beside a fabric; "

@@ -96,6 +96,17 @@ TEST_CASE("hosts may be called as nodes by number are, with zeros or without the
   check_done(box.tandem("simulate job.toml"));
 }
 
+TEST_CASE("a cluster beside costs that send nothing over it is refused by what is missing") {
+  const Sandbox box;
+  box.file("uniform.toml",
+           "[parallel]\npp = 2\nglobal_batch = 2\n[costs]\nforward_s = 1\nbackward_s = 2\n"
+           "[cluster]\npreset = \"selene\"\n");
+  check_refused(
+      box.tandem("topology uniform.toml"),
+      "uniform.toml: found uniform costs without costs.p2p_MB, which send nothing over [cluster]; "
+      "expected costs.p2p_MB, or [cluster] alone");
+}
+
 TEST_CASE("the page of a run on listed links has their picture, that of a preset has none") {
   const Sandbox box;
   box.file("topology.conf", kTree);

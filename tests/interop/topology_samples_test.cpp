@@ -242,6 +242,28 @@ TEST_CASE("a table's NVLinks lead to a switch by what the kind of GPU has") {
   CHECK(first(6, 4, eight_h100()) == "n0.gpu0 n0.nvlinks 123.6");
 }
 
+TEST_CASE("NICs are as fast as the fabric's file says, in bytes of data, and nothing is assumed") {
+  const auto imported = [](const std::string& speed) {
+    const std::string fabric = fmt::format(
+        "switchguid=0xa1(a1)\nSwitch 65 \"S-a1\" # \"leaf1\" enhanced port 0\n"
+        "[1] \"H-01\"[1](01) # \"h1 mlx5_0\" lid 11 {0}\n"
+        "[2] \"H-02\"[1](02) # \"h2 mlx5_0\" lid 12 {0}\n",
+        speed);
+    const std::string table = "\tGPU0\tNIC0\nGPU0\tX\tPIX\nNIC0\tPIX\tX\n";
+    return composed(topology_in({{"ib.out", "\n" + fabric}, {"topo", table}}), eight_h100());
+  };
+  // Data are 8 of 10 bits up to QDR.
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"4xSDR", "1"}, {"4xDDR", "2"}, {"4xQDR", "4"}, {"4xFDR", "6.82"}, {"4xHDR", "25"}};
+  for (const auto& [speed, GBps] : expected) {
+    const ComposedCluster cluster = imported(speed);
+    CHECK(cables_at(cluster, "leaf1").front() == "h1.nic_mlx5_0 leaf1 " + GBps);
+    CHECK(!says(cluster.assumed, "NICs of"));
+  }
+  const std::string table = "\tGPU0\tNIC0\nGPU0\tX\tPIX\nNIC0\tPIX\tX\n";
+  CHECK(says(composed(topology_in("topo", table), eight_h100()).assumed, "NICs of 400 Gbit/s"));
+}
+
 TEST_CASE("more NVLinks than a GPU has are refused") {
   std::string table = switched_table({18, 18, 18, 18});
   const std::string row1 = "GPU1\tNV18\tX\tNV18", row2 = "GPU2\tNV18\tNV18\tX";
