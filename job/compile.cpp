@@ -27,12 +27,22 @@ struct PricedJob {
   std::optional<Order> listed;
 };
 
+// Returns the time of a block's tensor collectives if slow_parts() makes them slower: the CPU,
+// which launches kernels meanwhile, then waits for less.
+std::optional<Nanoseconds> slower_collective_ns(const Scenario& scenario, const Plan& plan,
+                                                const Site& site) {
+  const auto& slower = scenario.variability.perturbation;
+  if (!slower || slower->kind != GroupKind::Tensor) return std::nullopt;
+  return block_collective_ns(scenario.job.model, plan, scenario.costs, site, slower->factor);
+}
+
 Result<PricedJob> to_prices(const Scenario& scenario) {
   const JobSettings& job = scenario.job;
   ASSIGN_OR_RETURN(Site site, build_site(scenario));
   ASSIGN_OR_RETURN(std::optional<Order> listed, listed_order(job));
   const OrderedPlan plan = listed ? ordered_plan(job.plan, *listed) : ordered_plan(job);
-  Workload chain = price_workload(job.model, plan, scenario.costs, site);
+  Workload chain = price_workload(job.model, plan, scenario.costs, site,
+                                  slower_collective_ns(scenario, plan, site));
   RETURN_IF_ERROR(check_ops(chain, scenario));
   return PricedJob{std::move(site), plan, std::move(chain), std::move(listed)};
 }

@@ -178,12 +178,13 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
 }
 
 Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
-                                const Site& site) {
+                                const Site& site, double times) {
   if (plan.tp == 1) return 0;
   // A layer's output, of seq / cp x micro_batch x hidden elements.
   const Bytes bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
                       plan.micro_batch * model.hidden;
-  return slowest_tensor_ns({model, plan, costs, site}, plan, site, bytes);
+  return slowest_tensor_ns({model, plan, costs, site}, plan, site,
+                           std::llround(times * static_cast<double>(bytes)));
 }
 
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,

@@ -25,9 +25,9 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
                      const ClusterSpec& cluster);
 
 // Returns the time of the tensor collectives around one block (attention or MLP) in the slowest
-// tensor group, as make_workload() needs it.
+// tensor group, as make_workload() needs it. `times`: they carry this many times their bytes.
 Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
-                                const Site& site);
+                                const Site& site, double times = 1);
 
 // Returns the priced work of one chain: all stages of the model. `collective_ns`: the result of
 // block_collective_ns(), if the caller has it. REQUIRES: the costs' table and profile outlive it.

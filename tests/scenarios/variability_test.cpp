@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 
 #include "base/data_dir.h"
 #include "job/site.h"
@@ -342,6 +343,20 @@ TEST_CASE(
   CHECK((*parts)[2].seconds ==
         Approx(simulated(uniform(2, 4, {"costs.p2p_s=0.11"})).iteration_s - plain.iteration_s)
             .epsilon(1e-9));
+}
+
+TEST_CASE("sensitivity: slower tensor communication leaves the CPU's launches less to wait for") {
+  // Layers so small that launches take longer than kernels. Tensor groups alone use links in nodes.
+  const Scenario scenario = load(
+      kSmall, {"cluster.preset=dgx-h100", "parallel.tp=8", "parallel.pp=1", "parallel.dp=1"})[0];
+  const RunResult plain = simulated(scenario);
+  const auto parts = sensitivity(scenario, Engine::Ideal, plain, false, 2);
+  REQUIRE(parts.ok());
+  std::map<std::string, double> longer_s;
+  for (const Sensitivity& part : *parts) longer_s[part.part] = part.seconds;
+  CHECK(longer_s.at("links in a node") > 0);
+  CHECK(longer_s.at("tensor communication") ==
+        Approx(longer_s.at("links in a node")).epsilon(0.02));
 }
 
 TEST_CASE(
