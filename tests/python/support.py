@@ -40,9 +40,9 @@ def toml_of(settings):
 
 
 def starts_runs(process):
-    """Waits until the process has started another one, for two minutes at most; whether it has."""
+    """Waits until the process has started another one, for five minutes at most; whether it has."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while not children.read_text(encoding="ascii") and time.monotonic() < until:
         time.sleep(0.01)
     return time.monotonic() < until
