@@ -46,7 +46,8 @@ Result<ClockReading> compare_clocks(int rank, int ranks, const NumberConnection&
     ASSIGN_OR_RETURN(const ClockReading reading, read_own_clock(connection));
     if (reading.round_trip_ns < best.round_trip_ns) best = reading;
   }
-  // The reading allows for no difference, so there is none: ranks of one host share their clock.
+  // A difference within the reading's error counts as none, so that ranks of one host agree
+  // exactly.
   if (2 * std::abs(best.ahead_ns) <= best.round_trip_ns + 1) best.ahead_ns = 0;
   return best;
 }

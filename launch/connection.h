@@ -43,9 +43,8 @@ class Connection {
 
   int descriptor() const { return socket_.number(); }
   bool is_open() const { return static_cast<bool>(socket_); }
-  std::size_t received_bytes() const {
-    return received_bytes_;
-  }  // so far, of whole messages or not
+  // Returns the bytes received so far, also of messages that are not yet whole.
+  std::size_t received_bytes() const { return received_bytes_; }
   void expect_at_most(std::size_t most_bytes) { most_bytes_ = most_bytes; }
   // Closes the connection if sending fails.
   void send(std::uint32_t kind, std::span<const std::byte> body = {});

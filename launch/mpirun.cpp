@@ -137,7 +137,7 @@ std::vector<std::string> command_line(int ranks, bool is_local) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(exit_status(Error::Failed));
   setpgid(0, 0);
-  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);  // the caller's is not the ranks'
+  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);  // the caller's is not the ranks'
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
   if (geteuid() == 0) {  // mpirun would refuse to run as root

@@ -21,7 +21,7 @@ std::FILE* standard_output() { return kept() != nullptr ? kept() : stdout; }
 
 void fill_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // The lowest free number, which open() takes, is this one: those below are open by now.
+    // open() takes the lowest free number, which is this one.
     if (fcntl(stream, F_GETFD) < 0) open("/dev/null", O_RDONLY);
   }
 }

@@ -154,7 +154,7 @@ class Coordinator {
     std::optional<Connection> connection;  // nothing: its watchdog has not joined
     ReportMessage status;
     std::optional<RunState> state;
-    bool answered = false;      // a state came, perhaps of another Program, which is not kept
+    bool answered = false;      // a State came; one of another Program's size is not kept
     std::uint64_t program = 0;  // hash of the Program that the rank runs
 
     bool can_answer() const { return connection && connection->is_open(); }
@@ -188,24 +188,26 @@ class Coordinator {
     return std::nullopt;
   }
 
-  // Asks all ranks that have joined for their states, and waits for the answers as long as bytes of
-  // them come. Waits for kTimeToAnswer in all where a launcher ends the ranks.
+  // Asks the ranks that have joined for their states. Waits until all have answered, or nothing has
+  // come for kTimeToAnswer. Once the run is ended from outside, bytes no longer prolong the wait.
   void collect_states() {
     send_to_all(MessageKind::Dump);
     std::vector<const Member*> asked;
     for (const Member& member : members_) {
       if (member.can_answer()) asked.push_back(&member);
     }
-    const bool is_ended = !external_stop_.ending().empty();
+    const auto received = [&asked] {
+      std::size_t bytes = 0;
+      for (const Member* member : asked) bytes += member->connection->received_bytes();
+      return bytes;
+    };
     auto waits_since = Clock::now();
-    for (std::size_t had = 0; Clock::now() - waits_since < kTimeToAnswer;) {
+    while (Clock::now() - waits_since < kTimeToAnswer) {
       std::erase_if(asked, [](const Member* it) { return it->answered || !it->can_answer(); });
       if (asked.empty()) return;
+      const std::size_t before = received();
       run_round();
-      std::size_t has = 0;
-      for (const Member* member : asked) has += member->connection->received_bytes();
-      if (has > had && !is_ended) waits_since = Clock::now();
-      had = has;
+      if (received() > before && external_stop_.ending().empty()) waits_since = Clock::now();
     }
   }
 

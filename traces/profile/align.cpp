@@ -48,12 +48,14 @@ struct Participants {
   int size = 0;
 };
 
-// Says whether the kernel is a batch of sends and receives (batch_isend_irecv) between stages: the
-// profile then tells the whole pipeline, and not with which ranks.
-bool is_batch_of_stages(const ProfileRank& rank, const ProfileKernel& kernel) {
+// Says whether the kernel is a transfer of a pipeline of which the profile tells all of the
+// pipeline's ranks, not both of its own: one of a batch (batch_isend_irecv), for example.
+bool lacks_ends(const ProfileRank& rank, const ProfileKernel& kernel) {
   if (kernel.collective < 0) return false;
   const CollectiveArgs& args = rank.collectives[kernel.collective];
   if (args.group_size <= 2 || (args.from >= 0 && args.to >= 0)) return false;
+  if (collective_of(rank.names.text(args.collective), rank.name_of(kernel)) != "send/recv")
+    return false;
   return label_of(rank, kernel) == CommLabel{GroupKind::Pipeline, "send/recv"};
 }
 
@@ -74,7 +76,7 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
       who.ranks = fmt::format("{}", fmt::join(whole->ranks, ","));
   }
   if (who.ranks.empty() || who.ranks.find("...") != std::string::npos) who.size = 0;
-  if (is_batch_of_stages(rank, kernel)) who.size = 0;
+  if (lacks_ends(rank, kernel)) who.size = 0;
   return who;
 }
 
@@ -282,16 +284,16 @@ void set_transfer_starts(const Matched& collective, Profile* profile) {
   }
 }
 
-// Notes transfers between ranks of the profile that only one of both ranks has, and batches.
+// Notes transfers between ranks of the profile that only one of both ranks has, and those that lack
+// ends.
 void note_lone_transfers(const MatchedCollectives& matched, Profile* profile) {
   std::vector<std::string>& notes = profile->ranks.front().notes;
   std::set<int> present;
-  std::ptrdiff_t batches = 0, all = 0, lone = 0;
+  std::ptrdiff_t untold = 0, all = 0, lone = 0;
   for (const ProfileRank& rank : profile->ranks) {
     present.insert(rank.rank);
-    batches += std::ranges::count_if(rank.kernels, [&](const ProfileKernel& kernel) {
-      return is_batch_of_stages(rank, kernel);
-    });
+    untold += std::ranges::count_if(
+        rank.kernels, [&](const ProfileKernel& kernel) { return lacks_ends(rank, kernel); });
   }
   for (const auto& [key, transfer] : matched) {
     if (!transfer.is_transfer) continue;
@@ -304,15 +306,15 @@ void note_lone_transfers(const MatchedCollectives& matched, Profile* profile) {
     lone += ends == 1 ? 1 : 0;
   }
   if (lone > 0)
+    notes.push_back(
+        fmt::format("Of {} sends and receives {} have no match on the other rank: waiting in them "
+                    "is not known.",
+                    all, lone));
+  if (untold > 0 && present.size() > 1)
     notes.push_back(fmt::format(
-        "Of {} sends and receives {} are not matched, as both ranks do not have equally many: "
-        "waiting in them is not known.",
-        all, lone));
-  if (batches > 0 && present.size() > 1)
-    notes.push_back(fmt::format(
-        "{} batches of sends and receives (batch_isend_irecv) do not tell between which ranks: "
-        "waiting in them is not known.",
-        batches));
+        "{} sends and receives, or batches of them (batch_isend_irecv), do not tell between which "
+        "ranks: waiting in them is not known.",
+        untold));
 }
 
 }  // namespace

@@ -117,14 +117,15 @@ Status check_worlds(const std::vector<ProfileRank>& ranks) {
 // Rank" alone: the other end is the rank itself. Its "Seq" of a transfer counts the rank's own ones
 // and differs between both ends, so that it is left out.
 void complete_transfers(ProfileRank* rank) {
-  if (rank->profiler == "Tandem") return;
+  if (!rank->rank_is_given) return;
   for (CollectiveArgs& args : rank->collectives) {
     const std::string& name = rank->names.text(args.collective);
     const bool sends = name == "send";
     if (!sends && name != "recv") continue;
-    args.sequence = -1;
     int& own_end = sends ? args.from : args.to;
-    if (own_end < 0) own_end = rank->rank;
+    if (own_end >= 0) continue;
+    own_end = rank->rank;
+    args.sequence = -1;
   }
 }
 

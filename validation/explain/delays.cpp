@@ -5,6 +5,8 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "validation/explain/compute_waits.h"
 
@@ -15,6 +17,32 @@ constexpr Nanoseconds kTolerance = 10'000;  // ns from an end to the start that 
 
 // Returns how far apart two events after a wait may be and still count as simultaneous.
 Nanoseconds tolerance_after(Nanoseconds wait_ns) { return std::max(kTolerance, wait_ns / 50); }
+
+// A step of a rank, and its communications that the profile tells, by their ends.
+struct RankStep {
+  const Body& body;
+  const MeasuredStep& step;
+  std::vector<std::uint32_t> comms;
+
+  Nanoseconds end_of(std::uint32_t op) const { return step.ops[op].end_ns; }
+  // Returns the communications that end after one moment, and not after the other.
+  std::span<const std::uint32_t> ending(Nanoseconds after, Nanoseconds until) const {
+    const auto begin =
+        std::ranges::partition_point(comms, [&](std::uint32_t op) { return end_of(op) <= after; });
+    const auto end =
+        std::ranges::partition_point(comms, [&](std::uint32_t op) { return end_of(op) <= until; });
+    return begin < end ? std::span(begin, end) : std::span<const std::uint32_t>();
+  }
+};
+
+RankStep rank_step(const Body& body, const MeasuredStep& step) {
+  RankStep own{body, step, {}};
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    if (!is_compute(body.ops[i].kind) && step.ops[i].known()) own.comms.push_back(i);
+  }
+  std::ranges::stable_sort(own.comms, {}, [&](std::uint32_t op) { return own.end_of(op); });
+  return own;
+}
 
 // Returns when an op could have begun: after the compute before it and all that it waits for.
 // Nothing: the profile does not tell one of them.
@@ -35,18 +63,15 @@ std::optional<Nanoseconds> ready_of(const Body& body, const MeasuredStep& step, 
 // Returns the communication that fits and at whose end compute goes on at `start`: one before the
 // op in the body, or one that was in flight when the gap began. Null: there is none.
 template <class Fits>
-const Op* awaited(const Body& body, const MeasuredStep& step, std::uint32_t op, Nanoseconds ready,
-                  Nanoseconds start, const Fits& fits) {
+const Op* awaited(const RankStep& own, std::uint32_t op, Nanoseconds ready, Nanoseconds start,
+                  const Fits& fits) {
   const Nanoseconds near = tolerance_after(start - ready);
-  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
-    const MeasuredOp& other = step.ops[i];
-    if (is_compute(body.ops[i].kind) || !other.known() || !fits(i)) continue;
-    const bool may_hold_up = i < op || other.start_ns <= ready + near;
-    const bool ends_in_gap = other.end_ns > ready + near && other.end_ns <= start;
-    const bool ends_as_op_begins = other.end_ns >= start - near;
-    if (may_hold_up && ends_in_gap && ends_as_op_begins) return &body.ops[i];
+  std::optional<std::uint32_t> first;  // in the body's order
+  for (const std::uint32_t i : own.ending(std::max(ready + near, start - near - 1), start)) {
+    const bool may_hold_up = i < op || own.step.ops[i].start_ns <= ready + near;
+    if (may_hold_up && fits(i) && (!first || i < *first)) first = i;
   }
-  return nullptr;
+  return first ? &own.body.ops[*first] : nullptr;
 }
 
 using OpStarts = std::map<Nanoseconds, std::uint32_t>;
@@ -86,16 +111,16 @@ bool ends_with_others(const StepDelays& own, const Delay& delay,
 
 // Returns the delay of an op that could have begun at `ready`, by the first cause that applies.
 // `is_first`: no compute of the step comes before it.
-Delay delay_before(const Body& body, const MeasuredStep& step, std::uint32_t number,
-                   Nanoseconds ready, bool is_first, Nanoseconds pause_ns) {
-  const Op& op = body.ops[number];
-  const Nanoseconds start = step.ops[number].start_ns, gap = start - ready;
+Delay delay_before(const RankStep& own, std::uint32_t number, Nanoseconds ready, bool is_first,
+                   Nanoseconds pause_ns) {
+  const Op& op = own.body.ops[number];
+  const Nanoseconds start = own.step.ops[number].start_ns, gap = start - ready;
   Delay delay{number, DelayKind::Launch, GroupKind::Pipeline, gap};
   const auto any = [](std::uint32_t) { return true; };
-  if (const Op* const other = awaited(body, step, number, ready, start, any)) {
+  if (const Op* const other = awaited(own, number, ready, start, any)) {
     delay.kind = DelayKind::Overlap;
-    delay.waited_for = body.slots[other->slot].group_kind;
-  } else if (2 * length_of(intersection_of({{ready, start}}, step.copies)) > gap) {
+    delay.waited_for = own.body.slots[other->slot].group_kind;
+  } else if (2 * length_of(intersection_of({{ready, start}}, own.step.copies)) > gap) {
     delay.kind = DelayKind::Copies;
   } else if (is_first && op.waits == 0) {
     delay.kind = DelayKind::Input;
@@ -120,35 +145,33 @@ Intervals left_by(const Intervals& intervals, Nanoseconds from, Nanoseconds to) 
   return left;
 }
 
-// Returns the delay in a gap of compute inside an op, if that ends with a communication for which
-// no op of the pass waits. The places of ops inside a pass are estimates: a gap up to the end of a
-// communication for which another of its ops waits is no delay.
-std::optional<Delay> overlap_inside(const Body& body, const MeasuredStep& step,
-                                    const ComputeWaits& waits, std::uint32_t op, Nanoseconds from,
-                                    Nanoseconds to) {
+// Returns the delay in a gap of compute inside an op, if the gap ends with a communication that no
+// op of the pass needs. The places of ops inside a pass are estimates, so the time until the end of
+// a communication that the pass does need is no delay.
+std::optional<Delay> overlap_inside(const RankStep& own, const ComputeWaits& waits,
+                                    std::uint32_t op, Nanoseconds from, Nanoseconds to) {
   if (to - from <= kTolerance) return std::nullopt;
   const auto is_free = [&](std::uint32_t comm) {
     return waits.first_waiter[comm] > waits.last_of_pass[op];
   };
-  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
-    const MeasuredOp& other = step.ops[i];
-    const bool is_needed = !is_compute(body.ops[i].kind) && other.known() && !is_free(i);
-    if (is_needed && other.end_ns <= to) from = std::max(from, other.end_ns);
+  for (const std::uint32_t comm : own.ending(from, to)) {
+    if (!is_free(comm)) from = own.end_of(comm);
   }
-  const Op* const other = awaited(body, step, op, from, to, is_free);
+  const Op* const other = awaited(own, op, from, to, is_free);
   if (other == nullptr) return std::nullopt;
-  return Delay{op, DelayKind::Overlap, body.slots[other->slot].group_kind, to - from, false};
+  return Delay{op, DelayKind::Overlap, own.body.slots[other->slot].group_kind, to - from, false};
 }
 
 // Adds the delays in the gaps between an op's kernels.
-void add_inside(const Body& body, const MeasuredStep& step, const ComputeWaits& waits,
-                std::uint32_t op, Nanoseconds pause_ns, std::vector<Delay>* delays) {
+void add_inside(const RankStep& own, const ComputeWaits& waits, std::uint32_t op,
+                Nanoseconds pause_ns, std::vector<Delay>* delays) {
+  const MeasuredStep& step = own.step;
   Nanoseconds idle_ns = 0, longest_ns = 0;
   for (const auto& [from, to] :
        left_by(step.computing, step.ops[op].start_ns, step.ops[op].end_ns)) {
     const Intervals idle = left_by(step.active, from, to);
     if (length_of(idle) < to - from) {
-      if (const auto delay = overlap_inside(body, step, waits, op, from, to)) {
+      if (const auto delay = overlap_inside(own, waits, op, from, to)) {
         delays->push_back(*delay);
         continue;
       }
@@ -169,17 +192,18 @@ std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanosec
                              Nanoseconds pause_ns) {
   std::vector<Delay> delays;
   const ComputeWaits waits = compute_waits(body);
+  const RankStep own = rank_step(body, step);
   const MeasuredOp* before = nullptr;
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     if (!is_compute(body.ops[i].kind)) continue;
-    const MeasuredOp& own = step.ops[i];
+    const MeasuredOp& op = step.ops[i];
     const bool is_first = before == nullptr;
     const auto ready = ready_of(body, step, i, before, begin_ns);
-    before = &own;
-    if (!own.known()) continue;
-    if (ready && own.start_ns > *ready)
-      delays.push_back(delay_before(body, step, i, *ready, is_first, pause_ns));
-    add_inside(body, step, waits, i, pause_ns, &delays);
+    before = &op;
+    if (!op.known()) continue;
+    if (ready && op.start_ns > *ready)
+      delays.push_back(delay_before(own, i, *ready, is_first, pause_ns));
+    add_inside(own, waits, i, pause_ns, &delays);
   }
   return delays;
 }

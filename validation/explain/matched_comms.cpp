@@ -1,5 +1,5 @@
 // In: kernels and ops by key. Each key of ops claims the surest of the profile's keys that it may
-// have; a key that is claimed once matches.
+// have; a profile's key that exactly one key of ops claims is matched.
 #include "validation/explain/matched_comms.h"
 
 #include <fmt/format.h>
@@ -63,7 +63,10 @@ class OneKey {
     Kernels left;
     for (const ProfileKernel* kernel : *kernels) {
       const std::optional<double> bytes = bytes_of(profile_, *kernel);
-      const auto to = [&](const auto& size) { return factor_between(size.first, bytes); };
+      const auto to = [&](const auto& size) {
+        const bool is_empty_among_others = size.first == 0 && sizes.size() > 1;
+        return is_empty_among_others ? 2 * kAlike : factor_between(size.first, bytes);
+      };
       const auto nearest = std::ranges::min_element(sizes, {}, to);
       const bool has_size = bytes && nearest != sizes.end() && to(*nearest) <= factor;
       (has_size ? nearest->second.second : left).push_back(kernel);

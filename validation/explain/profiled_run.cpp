@@ -124,6 +124,11 @@ void add_last_wait(const RankSteps& rank, const StepTimes& times, Nanoseconds pa
   Delay& first = delays.front();
   const Nanoseconds begin = next.ops[first.op].start_ns - first.ns;
   first.ns = std::min(first.ns, next.first_ns - begin);
+  // find_barriers() has seen the same op in the step that counts.
+  const bool is_barrier = std::ranges::any_of(last->delays, [&](const Delay& other) {
+    return other.op == first.op && other.is_before && other.kind == DelayKind::Barrier;
+  });
+  if (is_barrier && first.kind == DelayKind::Pause) first.kind = DelayKind::Barrier;
   if (first.ns > 0) last->delays.push_back(first);
 }
 

@@ -92,7 +92,7 @@ TEST_CASE("transfers without another end are noted, and those of ranks not there
   const Profile one_more = two_ranks({sent("0", 1), sent("20", 1), sent("40", 3)}, {received("0")});
   REQUIRE(!profile_notes(one_more).empty());
   CHECK(profile_notes(one_more)[0] ==
-        "Of 3 sends and receives 3 are not matched, as both ranks do not have equally many: "
+        "Of 3 sends and receives 3 have no match on the other rank: "
         "waiting in them is not known.");
   const auto batch = [&](const char* ts) {
     return kernel_row(name, 20, ts, "10", 8,
@@ -101,7 +101,8 @@ TEST_CASE("transfers without another end are noted, and those of ranks not there
   const Profile batches = two_ranks({batch("0")}, {batch("4")});
   REQUIRE(!profile_notes(batches).empty());
   CHECK(profile_notes(batches)[0] ==
-        "2 batches of sends and receives (batch_isend_irecv) do not tell between which ranks: "
+        "2 sends and receives, or batches of them (batch_isend_irecv), do not tell between which "
+        "ranks: "
         "waiting in them is not known.");
   for (const ProfileSplit& split : splits_in(batches)) CHECK(split.waiting_ns == 0);
 }
