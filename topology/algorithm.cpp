@@ -28,7 +28,8 @@ class FlowBuilder {
 
   const Cluster& cluster() const { return cluster_; }
 
-  // Lets send_by_rail() and all_pairs() use the NICs of these GPUs alone, a communicator's members.
+  // From here on send_by_rail() and all_pairs() pass on by these GPUs alone, a communicator's
+  // members.
   void set_relays(std::span<const DeviceId> members) {
     relays_.assign(members.begin(), members.end());
     std::ranges::sort(relays_);

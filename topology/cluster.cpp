@@ -354,8 +354,10 @@ void Cluster::route(DeviceId from, DeviceId to, std::vector<LinkId>* links) cons
 }
 
 DeviceId Cluster::sender(DeviceId from, DeviceId to) const {
-  const DeviceId by{graph_->routes->sender(index(from), index(to))};
   const ClusterSpec& spec = graph_->spec;
+  const bool may_have_rails = spec.cables != nullptr || spec.fabric.kind == Fabric::RailOptimised;
+  if (!may_have_rails) return from;
+  const DeviceId by{graph_->routes->sender(index(from), index(to))};
   const auto place = [&](DeviceId gpu) { return index(gpu) % spec.gpus_per_node; };
   const bool is_joined = spec.nvlinks.empty() || spec.nvlinks[place(from)][place(by)] > 0;
   return is_joined ? by : from;

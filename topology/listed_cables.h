@@ -16,7 +16,7 @@ namespace tandem {
 Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path,
                                                                     bool has_hosts = false);
 
-// Returns whether the nodes' names are refused unless they are known to be hosts': n1, n3.
+// Returns whether read_cables() refuses these names without has_hosts, as n1 and n3 leave out n0.
 bool need_hosts(const std::vector<ListedCable>& cables);
 
 // Returns the GPUs of each node. REQUIRES: cables that read_cables() read.

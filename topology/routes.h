@@ -31,10 +31,9 @@ class Routes {
   // Fills in the links from one GPU to another, without wires. Returns false if there is no way.
   bool find(int from, int to, std::vector<LinkId>* links) const;
 
-  // Returns the GPU by whose NIC `from` sends to a GPU of another node with NCCL's PXN: the one of
-  // its node in the place of `to`, if their NICs hang on different switches (rails), its route is
-  // no longer, and other links than those to the NIC of `from` lead there (NVLinks). Otherwise
-  // `from`.
+  // Returns the GPU by whose NIC `from` sends to another node with NCCL's PXN. It is the GPU of its
+  // node in the place of `to` if the two NICs hang on different switches (rails), its route is no
+  // longer, and `from` reaches it by NVLink, not by the link to its own NIC. Otherwise `from`.
   int sender(int from, int to) const;
 
   // Returns a GPU and another that it cannot reach, if there are any.

@@ -34,8 +34,9 @@ constexpr DeepSpeedArgument kDeepSpeedExperts[] = {
     {{"moe_expert_parallel_size", "expert_model_parallel_size"}, "1", ""},
     {{"moe_train_capacity_factor", "moe_expert_capacity_factor"}, "1", "model.capacity_factor"}};
 
-// Arguments that only Megatron-LM before Transformer Engine had: it came in December 2022
-// (3499542edd), and as the default in April 2024 (e7b74a4b7e). A log of before has DDP_impl.
+// Arguments that only Megatron-LM before Transformer Engine had. Transformer Engine came in
+// December 2022 (3499542edd) and became the default in April 2024 (e7b74a4b7e). A log of before has
+// DDP_impl.
 constexpr std::string_view kBeforeEngine[] = {"activations_checkpoint_method",
                                               "activations_checkpoint_num_layers",
                                               "checkpoint_activations",

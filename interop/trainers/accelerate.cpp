@@ -20,9 +20,9 @@ constexpr std::string_view kQuietAccelerate =
     "compute_environment distributed_type machine_rank num_machines main_* rdzv_* "
     "same_network tpu_* use_cpu debug enable_cpu* downcast_bf16 fsdp_version fsdp_auto_wrap* "
     "fsdp_transformer_layer* fsdp_state_dict* fsdp_forward_prefetch fsdp_cpu_ram* fsdp_sync_* "
-    "fsdp_use_orig* dynamo_config";
+    "fsdp_use_orig* dynamo_config fsdp_config deepspeed_config";
 
-// Fields of deepspeed_config that do so.
+// Fields of deepspeed_config that change neither time nor memory.
 constexpr std::string_view kQuietPlugin =
     "deepspeed_* zero3_* gradient_clipping offload_*_nvme_path";
 
@@ -44,7 +44,8 @@ Result<ImportedPlan> import_plugin(const DocumentNode& document, const ImportCon
   const auto gpus = top.whole({"num_processes"}, 1);
   const std::string precision = mixed_precision(&top);
   if (precision == "fp8") top.fail("mixed_precision", "no, bf16 or fp16 beside deepspeed_config");
-  const int line = document.find("deepspeed_config")->line;
+  const DocumentNode* stated = document.find("deepspeed_config");
+  const int line = stated == nullptr ? 1 : stated->line;
   const auto table = [](const char* name, DocumentField field, int at) {
     return DocumentField{name, {DocumentNode::Map{std::move(field)}, at}};
   };
@@ -125,6 +126,13 @@ void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
     plan->not_expressed.push_back("fsdp_offload_params: parameters stay on the GPU");
 }
 
+// Returns whether the document has settings of that name. `accelerate config` also writes empty
+// ones.
+bool has_settings(const DocumentNode& document, std::string_view name) {
+  const DocumentNode* found = document.find(name);
+  return found != nullptr && found->map() != nullptr && !found->map()->empty();
+}
+
 }  // namespace
 
 bool is_accelerate(const DocumentNode& document) {
@@ -132,7 +140,16 @@ bool is_accelerate(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context) {
-  if (document.find("fsdp_config") == nullptr) return import_plugin(document, context);
+  const DocumentNode* type = document.find("distributed_type");
+  const std::string word = type == nullptr ? "" : type->text();
+  const bool has_fsdp = has_settings(document, "fsdp_config");
+  const bool has_deepspeed =
+      has_settings(document, "deepspeed_config") || document.find("fsdp_config") == nullptr;
+  if (type != nullptr && !matches_word(word, "FSDP DEEPSPEED"))
+    return Error::at(fmt::format("{}:{}", context.path, type->line),
+                     fmt::format("found distributed_type {}, expected FSDP or DEEPSPEED", word));
+  if (word == "DEEPSPEED" || (type == nullptr && has_deepspeed && !has_fsdp))
+    return import_plugin(document, context);
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (Accelerate, FSDP)");
   FieldReader top(document, context.path);

@@ -102,7 +102,10 @@ class TitanOverrides {
  private:
   DocumentNode::Map* section(std::string_view name) {
     const auto found = std::ranges::find(sections_, name, &DocumentField::key);
-    if (found != sections_.end()) return std::get_if<DocumentNode::Map>(&found->value.value);
+    if (found != sections_.end()) {
+      if (auto* fields = std::get_if<DocumentNode::Map>(&found->value.value)) return fields;
+      sections_.erase(found);  // a field with the section's name
+    }
     sections_.push_back({std::string(name), {DocumentNode::Map{}, line_, &path_}});
     return std::get_if<DocumentNode::Map>(&sections_.back().value.value);
   }

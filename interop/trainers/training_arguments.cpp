@@ -26,8 +26,8 @@ constexpr std::string_view kQuiet =
 // and sft_config.py in huggingface/trl f2cd5771, 2026-07-24).
 constexpr std::string_view kTrl =
     "assistant_only_loss completion_only_loss packing packing_strategy eval_packing padding_free "
-    "dataset_name dataset_config dataset_mixture dataset_text_field dataset_num_proc "
-    "dataset_kwargs max_prompt_length max_completion_length num_generations";
+    "dataset_mixture dataset_text_field dataset_num_proc dataset_kwargs max_prompt_length "
+    "max_completion_length num_generations";
 
 // Fields that a scenario has no key for, and the simplification made instead. They are listed if
 // they are on, or, with `always`, in any case.
@@ -43,10 +43,10 @@ constexpr NotExpressedSetting kNotExpressed[] = {
     {"neftune_noise_alpha", "no noise is added to the embeddings"},
     {"freeze_vision_tower freeze_multi_modal_projector", "only the language model counts", true}};
 
-// Returns whether a field is not set, false or 0.
+// Returns whether a field is not set, false or 0, or parameters are in fp32.
 bool is_off(const DocumentNode& node) {
   const auto* flag = std::get_if<bool>(&node.value);
-  return node.is_null() || (flag && !*flag) || whole_number(node) == 0;
+  return node.is_null() || (flag && !*flag) || whole_number(node) == 0 || node.text() == "float32";
 }
 
 // Returns whether a map has the field as true.

@@ -52,10 +52,12 @@ std::map<std::string, KeyValue> hardware_of(const SizeCase& c) {
   return hardware;
 }
 
-// Checks that the power of an offer is known where a kWh has a price or grams of CO2.
+// Checks that the power of what is bought is known where a kWh has a price or grams of CO2. A rent
+// may include the energy.
 Status check_energy(const std::string& path, const SizeCase& c) {
   const OfferPrice& price = c.inputs.price;
-  if (price.node_kW > 0 || (price.kWh == 0 && price.gCO2_kWh == 0)) return Done{};
+  if (!price.bought() || price.node_kW > 0 || (price.kWh == 0 && price.gCO2_kWh == 0))
+    return Done{};
   return Error::at(path, fmt::format("found no price.node_kW of '{}', expected it beside {}",
                                      c.offer, price.kWh > 0 ? "price.kWh" : "price.gCO2_kWh"));
 }

@@ -291,14 +291,17 @@ TEST_CASE("rented and bought machines are ordered by their totals over the same 
 }
 
 TEST_CASE("energy that is paid for needs a node's kW, and what is not known is shown as -") {
-  const std::string known = "price = {node_hour = 20, node_kW = 10}";
+  const std::string known = "price = {node = 300e3, node_kW = 10}";
   check_refused(
-      ran_with(kOnGpus + "[price]\nkWh = 0.1\n" + offers(known, "price.node_hour = 20"), kFewPlans),
+      ran_with(kOnGpus + "[price]\nkWh = 0.1\n" + offers(known, "price.node = 20e4"), kFewPlans),
       "size.toml: found no price.node_kW of 'B', expected it beside price.kWh");
-  check_refused(
-      ran_with(kOnGpus + offers("price = {node_hour = 20, gCO2_kWh = 9}", known), kFewPlans),
-      "size.toml: found no price.node_kW of 'A', expected it beside price.gCO2_kWh");
-  const Ran ran = ran_with(kOnGpus + offers(known, "price.node_hour = 30"), kFewPlans);
+  check_refused(ran_with(kOnGpus + offers("price = {node = 20e4, gCO2_kWh = 9}", known), kFewPlans),
+                "size.toml: found no price.node_kW of 'A', expected it beside price.gCO2_kWh");
+  // A rent without node_kW includes the energy.
+  const Ran ran =
+      ran_with(kOnGpus + "[price]\nkWh = 0.1\n" +
+                   offers("price = {node_hour = 20, node_kW = 10}", "price.node_hour = 30"),
+               kFewPlans);
   check_done(ran);
   CHECK(std::regex_search(ran.out, std::regex("\nB +40 .* k \\$ +- +- +[0-9.]+\n")));
 }
@@ -321,9 +324,8 @@ size.weight = 2
 name = "y"
 )" + offers("price.node_hour = 9", "price.node_hour = 8"),
                              kFewPlans);
-  for (const Json& one : jobs["assumptions"]) {
-    if (one["key"] == "size.weight") CHECK(one["value"] == "1; of y");
-  }
+  for (const Json& one : jobs["assumptions"]) values[one["key"]] = one["value"];
+  CHECK(values["size.weight"] == "1; of y");
 }
 
 TEST_CASE("a recommended plan that fits only if unfragmented is said to, and the table has GiB") {

@@ -108,7 +108,8 @@ class Purchase {
     if (tornado.length > 0) drawTornado(byId("tornado"), this.data, width);
   }
 
-  // Returns a job's bars, in days from the order on. Machines that cannot run it have none.
+  // Returns a job's bars, in days from the order on. Machines that cannot run it, or whose price is
+  // not known, have none.
   barsOf(index) {
     const {machines, delivery_days} = this.data;
     return machines.map((machine) => ({machine, of: machine.jobs[index]}))

@@ -43,8 +43,10 @@ TEST_CASE("TRL's YAML has TRL's defaults: bf16, recomputation and 1024 tokens, w
   CHECK(mentions(plan.assumed, "model.seq = 1024: TRL's default of max_length"));
   CHECK_FALSE(mentions(plan.assumed, "rope scaling"));  // one assumption of the length
   CHECK(plan.not_understood.empty());
-  for (const char* mark : {"packing: false\n", "dataset_name: x/y\n", "dataset_text_field: a\n"})
+  for (const char* mark : {"packing: false\n", "dataset_text_field: a\n"})
     CHECK(keys_of(arguments(mark)).at("train.precision") == "\"bf16\"");
+  // Examples of transformers have it, too.
+  CHECK(keys_of(arguments("dataset_name: x/y\n")).at("train.precision") == "\"fp32\"");
   const ImportedPlan stated =
       arguments(trl + "fp16: true\ngradient_checkpointing: false\nmax_length: 512\n");
   CHECK(keys_of(stated).at("train.precision") == "\"fp16\"");
@@ -201,6 +203,13 @@ TEST_CASE("Accelerate's deepspeed_config is read as the ds_config.json that Acce
   CHECK(keys_of(after_scaled({{"a.yaml", accelerate("")}})).at("train.zero") == "2");
   CHECK(refusal("a.yaml", accelerate("  deepspeed_config_file: conf/ds.json\n")) ==
         "a.yaml:6: found ds.json, which is not given: give it too");
+  // `accelerate config` writes empty settings of the other one.
+  const auto both =
+      keys_of(after_scaled({{"a.yaml", accelerate("  zero_stage: 1\n") + "fsdp_config: {}\n"}}));
+  CHECK(both.at("train.zero") == "1");
+  CHECK(both.at("train.framework") == "\"deepspeed\"");
+  CHECK(refusal("a.yaml", "distributed_type: MULTI_GPU\ndeepspeed_config: {}\nfsdp_config: {}\n") ==
+        "a.yaml:1: found distributed_type MULTI_GPU, expected FSDP or DEEPSPEED");
   CHECK(has(refusal("a.yaml", "mixed_precision: fp8\ndeepspeed_config: {}\n"),
             "a.yaml:1: found mixed_precision = fp8, expected no, bf16 or fp16"));
 }
