@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace tandem {
 namespace {
@@ -60,6 +61,23 @@ int even_down(int nodes) {
   return best;
 }
 
+std::optional<int> even_within(const std::vector<TriedSize>& tried, double days, int nodes) {
+  constexpr double kMore = 1.1;
+  for (int most = nodes; most > 0;) {
+    const int even = even_down(most);
+    double node_days = std::numeric_limits<double>::infinity();  // the least from `even` on
+    for (const TriedSize& size : tried) {
+      if (size.nodes >= even) node_days = std::min(node_days, size.nodes * size.days);
+    }
+    if (most < nodes && node_days > kMore * days * even) break;
+    const auto known = std::ranges::find(tried, even, &TriedSize::nodes);
+    if (known == tried.end()) return even;
+    if (!std::isfinite(known->days)) break;
+    most = even - 1;
+  }
+  return std::nullopt;
+}
+
 std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, int guess,
                              int most) {
   if (tried.empty()) return std::min(most, size_up(guess));
@@ -82,7 +100,7 @@ std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, i
     return std::max(1, std::min(early.nodes - 1, size_down(early.nodes * times)));
   }
   const int first = size_up(late.nodes + 1), last = size_down(early.nodes - 1);
-  if (first > last) return std::nullopt;
+  if (first > last) return even_within(tried, days, early.nodes);
   // If interpolation has not closed the bracket after so many sizes, halves it.
   constexpr std::size_t kInterpolated = 6;
   const double middle = std::sqrt(static_cast<double>(late.nodes) * early.nodes);

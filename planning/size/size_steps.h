@@ -24,10 +24,16 @@ int size_up(int nodes);
 int power_of_two_down(int nodes);
 int even_down(int nodes);
 
+// Returns the largest untried number of at most `nodes` over which models are cut well, and that
+// may take at most `days`; nothing: there is none. Below the largest such number, those may that
+// would if they did a tenth more a node than the best that was tried from there on.
+std::optional<int> even_within(const std::vector<TriedSize>& tried, double days, int nodes);
+
 // Returns the next number of nodes to try, to find the fewest that take at most `days`; nothing:
 // they are found, or `most` takes longer. Brackets the number between one that is late and one in
-// time, and interpolates as if days fell as a power of nodes. If a number has no plan, tries those
-// just below it over which models are cut well. REQUIRES: `guess` and `most` are at least 1.
+// time, and interpolates as if days fell as a power of nodes. Then tries even_within(). If a number
+// has no plan, tries those just below it over which models are cut well. REQUIRES: `guess` and
+// `most` are at least 1.
 std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, int guess, int most);
 
 // Returns the least tried number that takes at most `days`.

@@ -102,6 +102,26 @@ TEST_CASE("the search finds the least number of nodes in time, in few steps") {
   CHECK(searched(cut_well, 2, 90, 464).second == 256);
 }
 
+TEST_CASE("the search goes below numbers that are cut badly to fewer that are cut well") {
+  // Nodes of 8 H100 of scenarios/procurement.toml: 76 take longer than 64.
+  const auto days_of = [](int nodes) {
+    const bool is_even = nodes == 64 || nodes == 80 || nodes >= 82;
+    return (is_even ? 3700.0 : 7000.0) / nodes;
+  };
+  CHECK(searched(days_of, 60, 60, 16'384).second == 64);
+  CHECK(searched(days_of, 60, 82, 16'384).second == 64);
+  // Tries the largest, then those that a tenth more a node would bring in time: from 80 x 50 / 1.1
+  // / 60 = 60.6 on.
+  CHECK(even_within({{82, 59}}, 60, 82) == 80);
+  CHECK(even_within({{82, 59}, {80, 50}}, 60, 82) == 72);
+  CHECK(even_within({{82, 59}, {80, 50}, {72, 62}}, 60, 82) == 64);
+  CHECK(even_within({{82, 59}, {80, 50}, {72, 62}, {64, 70}}, 60, 82) == std::nullopt);
+  CHECK(even_within({{82, 59}, {80, 1 / 0.0}}, 60, 82) == std::nullopt);
+  CHECK(even_within({{64, 59}}, 60, 64) == 60);
+  CHECK(even_within({{64, 59}, {60, 61}}, 60, 64) == std::nullopt);
+  CHECK(even_within({{1, 59}}, 60, 1) == std::nullopt);
+}
+
 TEST_CASE("a batch near the stated one is cut over GPUs that are no power of two") {
   CHECK(even_batch(1024, 1024, 0.1) == 1024);
   CHECK(even_batch(1000, 1024, 0.1) == 1024);
