@@ -21,7 +21,9 @@ double mean_kW(const OfferPrice& price) { return price.node_kW * price.load * pr
 }  // namespace
 
 int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working) {
-  return inputs.chooses_spares() ? spares_for(inputs.failures, working) : inputs.spare_nodes;
+  const int wanted =
+      inputs.chooses_spares() ? spares_for(inputs.failures, working) : inputs.spare_nodes;
+  return std::max(wanted, working.idle_nodes);
 }
 
 Economics economics(const SizeInputs& inputs, const Work& work) {

@@ -40,7 +40,7 @@ struct Work {
 };
 Economics economics(const SizeInputs& inputs, const Work& work);
 
-// Returns the number of nodes that stand by.
+// Returns the number of nodes that stand by: those wanted, or the idle ones if they are more.
 int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working);
 
 // The price and power of a number of nodes, spares counted.

@@ -26,46 +26,46 @@ std::vector<std::string> space_of(const Scenario& scenario, bool any_numerics,
   return among;
 }
 
-// Searches the fastest plan of the job's scenario.
-Status find_plan(const std::vector<std::string>& among, const std::function<bool()>& stop,
-                 SizedJob* job) {
+// Returns the job with its best plan without ZeRO 3 and with its best plan with it, those that
+// there are; or with the reason why there is none.
+Result<std::vector<SizedJob>> find_plans(SizedJob job, const std::vector<std::string>& among,
+                                         const std::function<bool()>& stop) {
   ASSIGN_OR_RETURN(const Space space, Space::among(among));
   if (refinements_in(space) != std::vector<Refinement>{{}})
     return Error{
         "--among: found parallel.layout, schedule.vocabulary or schedule.order = auto, expected "
         "named orders alone: a sizing compares plans that are not refined; tandem tune refines "
         "them"};
-  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(job->scenario)));
-  StageLevel level(job->scenario, std::move(cluster));
-  const SearchResult found =
-      Search(job->scenario, space, {&level, 1}).best({.keep = 1, .stop = stop});
-  if (stop()) return Error{"stopped before every candidate had its plan", Error::Failed};
-  const SearchCounts& counts = found.counts;
-  if (!found.best.empty()) {
-    job->plan = found.best.front();
-  } else {
-    job->reason = "no plan can be played";
-    if (counts.memory == counts.enumerated) job->reason = "no plan fits into memory";
-    if (counts.found_none()) job->reason = "no plan keeps the rules";
+  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(job.scenario)));
+  StageLevel level(job.scenario, std::move(cluster));
+  std::vector<SizedJob> jobs;
+  SearchCounts counts;
+  // Plans with ZeRO 3 are searched apart: stage level prices them lower than engines do, and few
+  // measured runs have it, so that they would displace faster and surer ones.
+  const std::vector<std::vector<std::string>> parts = {{"0", "1", "2"}, {"3"}};
+  for (const std::vector<std::string>& zeroes : parts) {
+    const Space part = space.only("train.zero", zeroes);
+    const SearchResult found =
+        Search(job.scenario, part, {&level, 1}).best({.keep = 1, .stop = stop});
+    if (stop()) return Error{"stopped before every candidate had its plan", Error::Failed};
+    if (!found.best.empty()) {
+      jobs.push_back(job);
+      jobs.back().plan = found.best.front();
+    }
+    counts += found.counts;
   }
-  return Done{};
-}
-
-// Returns the plan's tokens a second (stage-level time) for each node, spares counted; 0: no plan.
-// The number of spares depends on the GPUs that the job leaves idle on each node, which
-// working_nodes() counts.
-double tokens_rate_of(const SizeCase& c, const SizedJob& job) {
-  if (!job.plan) return 0;
-  const int spares = spare_nodes(c.inputs, working_nodes(c, job.nodes, job.gpus));
-  return static_cast<double>(job.batch()) * job.scenario.job.model.seq /
-         to_seconds(job.plan->iteration_ns) / (job.nodes + spares);
+  if (!jobs.empty()) return jobs;
+  job.reason = "no plan can be played";
+  if (counts.memory == counts.enumerated) job.reason = "no plan fits into memory";
+  if (counts.found_none()) job.reason = "no plan keeps the rules";
+  return std::vector{std::move(job)};
 }
 
 }  // namespace
 
-Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_index,
-                          const SizeStep& step, const std::vector<std::string>& among,
-                          const std::function<bool()>& stop) {
+Result<std::vector<SizedJob>> fit_plans(const std::vector<SizeCase>& cases, std::size_t case_index,
+                                        const SizeStep& step, const std::vector<std::string>& among,
+                                        const std::function<bool()>& stop) {
   const SizeCase& c = cases[case_index];
   const int node_gpus = c.node_gpus();
   // The numbers of GPUs of each node to try, for nodes of 72:
@@ -78,7 +78,7 @@ Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_i
   } else if (step.nodes > 1 && step.gpus % step.nodes == 0) {
     used_gpus = {step.gpus / step.nodes};
   }
-  SizedJob best;
+  std::vector<SizedJob> all;
   for (const int used : used_gpus) {
     SizedJob job{.job = c.job, .offer = c.offer, .of = case_index, .nodes = step.nodes};
     job.scenario = c.scenario;
@@ -91,21 +91,31 @@ Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_i
     const int even = even_batch(stated, job.gpus, c.inputs.batch_tolerance);
     for (const int batch : even == stated ? std::vector{stated} : std::vector{stated, even}) {
       job.scenario.job.plan.global_batch = batch;
-      job.plan.reset();
-      job.reason.clear();
-      RETURN_IF_ERROR(find_plan(space_of(c.scenario, c.inputs.any_numerics, among), stop, &job));
-      if (best.nodes == 0 || tokens_rate_of(c, job) > tokens_rate_of(c, best)) best = job;
+      ASSIGN_OR_RETURN(const std::vector<SizedJob> found,
+                       find_plans(job, space_of(c.scenario, c.inputs.any_numerics, among), stop));
+      all.insert(all.end(), found.begin(), found.end());
     }
   }
-  return best;
+  const bool any = std::ranges::any_of(all, [](const SizedJob& job) { return !!job.plan; });
+  if (!any) return std::vector{all.front()};
+  std::erase_if(all, [](const SizedJob& job) { return !job.plan; });
+  return all;
 }
 
-Result<SizedJob> with_plain_numerics(const SizedJob& job, const std::vector<std::string>& among,
-                                     const std::function<bool()>& stop) {
+Result<std::vector<SizedJob>> with_plain_numerics(const SizedJob& job,
+                                                  const std::vector<std::string>& among,
+                                                  const std::function<bool()>& stop) {
   SizedJob plain = job;
   plain.plan.reset();
-  RETURN_IF_ERROR(find_plan(space_of(job.scenario, /*any_numerics=*/false, among), stop, &plain));
-  return plain;
+  return find_plans(plain, space_of(job.scenario, /*any_numerics=*/false, among), stop);
+}
+
+const SizedJob& best_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& plans) {
+  return *std::ranges::min_element(plans, {}, [&](const SizedJob& job) {
+    if (!job.result || !job.result->training->fits) return kNever;
+    const Economics e = economics_of(cases[job.of], job);
+    return e.days_late() * (e.nodes + e.spares);
+  });
 }
 
 }  // namespace tandem

@@ -86,6 +86,7 @@ double goodput(const Failures& failures, int gpus, double interval_s);
 // The nodes that a job works on. Idle GPUs of a node replace those of it that are under repair.
 struct WorkingNodes {
   int nodes = 1, gpus_a_node = 1, idle_a_node = 0;
+  int idle_nodes = 0;  // further nodes of the machine, which stand by
 };
 // Returns the share of time in which at most `spares` nodes are down; when more are down, the job
 // waits. A node is down while more of its GPUs are under repair than its idle ones replace. The

@@ -95,7 +95,7 @@ std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) 
         c.inputs.ramp_from, sized.gpus, sized.ramp_step));
   // A repair of less than a node needs as many idle GPUs on the node.
   const int repair = c.inputs.failures.repair_gpus;
-  const int idle = working_nodes(c, sized.nodes, sized.gpus).idle_a_node;
+  const int idle = working_nodes(c, sized).idle_a_node;
   if (repair != c.node_gpus() && idle < repair)
     lines.push_back(
         fmt::format("failures.repair_gpus = {}: a repair takes the whole node of {} GPUs: fewer "
@@ -145,9 +145,9 @@ void mark_frontier(std::vector<SizedJob>* sized) {
 
 }  // namespace
 
-WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus) {
-  const int used = (gpus + nodes - 1) / nodes;
-  return {nodes, used, c.node_gpus() - used};
+WorkingNodes working_nodes(const SizeCase& c, const SizedJob& job) {
+  const int used = (job.gpus + job.nodes - 1) / job.nodes;
+  return {job.nodes, used, c.node_gpus() - used, job.idle_nodes};
 }
 
 double network_price_of(const SizeCase& c, int nodes) {
@@ -158,7 +158,7 @@ double network_price_of(const SizeCase& c, int nodes) {
 
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor) {
   const RunResult& result = *job.result;
-  const WorkingNodes working = working_nodes(c, job.nodes, job.gpus);
+  const WorkingNodes working = working_nodes(c, job);
   const int spares = spare_nodes(c.inputs, working);
   return economics(c.inputs,
                    {.working = working,
@@ -173,15 +173,17 @@ Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {
   const SizedJob& first = all[jobs.front()];
   const SizeCase& c = all.case_of(jobs.front());
-  Machine machine{.offer = first.offer, .nodes = first.nodes, .jobs = std::move(jobs)};
+  Machine machine{.offer = first.offer, .jobs = std::move(jobs)};
   machine.days_late = c.inputs.delivery_days;
+  int nodes = 0;
   for (const std::size_t job : machine.jobs) {
-    machine.spares = std::max(machine.spares, all[job].economics.spares);
+    machine.nodes = std::max(machine.nodes, all[job].nodes);
+    nodes =
+        std::max(nodes, all[job].nodes + std::max(all[job].economics.spares, all[job].idle_nodes));
     machine.days_late += all.inputs_of(job).weight * all[job].economics.days_late();
   }
-  const int nodes = machine.nodes + machine.spares;
-  const WorkingNodes working = working_nodes(c, first.nodes, first.gpus);
-  machine.gpus = nodes * (working.gpus_a_node + working.idle_a_node);
+  machine.spares = nodes - machine.nodes;
+  machine.gpus = nodes * c.node_gpus();
   if (const auto bill = network_bill(c.scenario.cluster.spec, nodes); bill.ok())
     machine.network = *bill;
   machine.warnings = build_warnings(c.scenario.cluster.spec, nodes);
@@ -290,7 +292,10 @@ std::vector<NetworkComparison> network_comparisons(const std::vector<SizeCase>& 
                          cluster(j).gpus_per_node == cluster(i).gpus_per_node;
       if (alike && sized[j].result->iteration_s < sized[best].result->iteration_s) best = j;
     }
-    if (best == i) continue;
+    const auto is_told = [&](const NetworkComparison& told) {  // of a size with idle nodes
+      return told.job == sized[i].job && told.offer == sized[i].offer && told.gpus == sized[i].gpus;
+    };
+    if (best == i || std::ranges::any_of(all, is_told)) continue;
     all.push_back({sized[i].job, sized[i].offer, sized[best].offer, sized[i].gpus,
                    sized[i].result->iteration_s / sized[best].result->iteration_s});
   }

@@ -13,9 +13,9 @@ namespace tandem {
 // The days or the cost of a machine or job that is impossible.
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Returns the nodes that work on a job of so many GPUs, with the GPUs that it leaves idle on each:
-// whole nodes are bought or rented.
-WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus);
+// Returns the nodes that work on a job, with the GPUs that it leaves idle on each: whole nodes are
+// bought or rented.
+WorkingNodes working_nodes(const SizeCase& c, const SizedJob& job);
 
 // Returns the price of the network between so many nodes; 0: it is in the nodes' price; infinity:
 // it cannot be built.
@@ -35,8 +35,9 @@ struct JobsOfCases {
   const SizeInputs& inputs_of(std::size_t job) const { return case_of(job).inputs; }
 };
 
-// Returns the machine that runs these jobs, by their indices. REQUIRES: they have economics, and
-// are of one offer and the same number of nodes.
+// Returns the machine that runs these jobs, by their indices: as many nodes work as for the largest
+// job, and those beyond that any job needs stand by. REQUIRES: they have economics, and are of one
+// offer.
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs);
 
 // Returns the index of the machine that answers the question; nothing: none does.

@@ -8,18 +8,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <map>
 #include <set>
 #include <utility>
 
-#include "base/parallel/parallel.h"
-#include "base/parallel/progress.h"
 #include "planning/size/fit_plan.h"
 #include "planning/size/machines.h"
 #include "planning/size/play_sizes.h"
 #include "planning/size/size_steps.h"
+#include "planning/size/size_trials.h"
 #include "planning/size/sureness.h"
 #include "planning/size/tornado.h"
 
@@ -28,128 +25,12 @@ namespace {
 
 constexpr int kMostGpus = 131'072;  // the most that a search without size.gpus tries
 
-// Returns the job as if its iterations took `factor` times as long.
-SizedJob slowed(SizedJob job, double factor) {
-  RunResult& result = *job.result;
-  result.iteration_s *= factor;
-  job.ramp_s *= factor;
-  if (auto& interval = result.interval_s)
-    *interval = {interval->first * factor, interval->second * factor};
-  Training& training = *result.training;
-  for (double* rate :
-       {&training.tokens_per_s, &training.tokens_per_s_per_gpu, &training.model_tflops_per_gpu,
-        &training.hardware_tflops_per_gpu, &training.mfu, &training.hfu})
-    *rate /= factor;
-  return job;
-}
-
 // An offer, with the cases of its jobs.
 struct Offer {
   std::vector<std::size_t> cases;
   int most_nodes = 1;  // the search's upper end
   // The most nodes that may work within the limits of [size]; nothing: there are no limits.
   std::optional<int> nodes_in_limits;
-};
-
-// A case on a number of nodes, to be tried.
-struct SizeTrial {
-  std::size_t case_index = 0;
-  SizeStep step;
-
-  bool operator==(const SizeTrial&) const = default;
-};
-
-// The jobs that were tried, by case and step: each is tuned and played once.
-class SizeTrials {
- public:
-  SizeTrials(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
-             const SizeOptions& options)
-      : cases_(cases),
-        among_(among),
-        options_(options),
-        tried_(cases.size()),
-        engine_factor_(cases.size(), 1) {}
-
-  const std::map<SizeStep, SizedJob>& of_case(std::size_t case_index) const {
-    return tried_[case_index];
-  }
-
-  // Tunes the trials that are new, and plays them on the ideal engine.
-  Status run(const std::vector<SizeTrial>& wanted) {
-    std::vector<SizeTrial> trials;
-    for (const SizeTrial& trial : wanted) {
-      if (!tried_[trial.case_index].contains(trial.step) &&
-          std::ranges::find(trials, trial) == trials.end())
-        trials.push_back(trial);
-    }
-    std::vector<Result<SizedJob>> found(trials.size(), Result<SizedJob>(SizedJob{}));
-    {
-      Waiting waiting("searching plans");
-      share_among_threads(options_.jobs, trials.size(), [&](int, std::size_t i) {
-        found[i] = fit_plan(cases_, trials[i].case_index, trials[i].step, among_, options_.stop);
-        waiting.now(fmt::format("searching plans: {} sizes", ++searched_));
-      });
-    }
-    std::vector<SizedJob*> jobs;
-    for (std::size_t i = 0; i < trials.size(); ++i) {
-      ASSIGN_OR_RETURN(SizedJob job, std::move(found[i]));
-      job.on_engine = options_.engine == Engine::Ideal;
-      SizedJob& tried = tried_[trials[i].case_index][trials[i].step];
-      tried = std::move(job);
-      jobs.push_back(&tried);
-    }
-    return play_sizes(cases_, Engine::Ideal, options_, jobs);
-  }
-
-  // Plays jobs that were tried on the chosen engine. Returns whether any was not yet played there.
-  Result<bool> play_on_engine(const std::vector<const SizedJob*>& wanted) {
-    std::vector<SizedJob*> jobs;
-    std::vector<double> ideal_s;  // by job: its iteration on the ideal engine
-    for (const SizedJob* job : wanted) {
-      SizedJob& tried = entry_of(*job);
-      if (tried.on_engine || !tried.result) continue;
-      tried.on_engine = true;
-      jobs.push_back(&tried);
-      ideal_s.push_back(tried.result->iteration_s);
-    }
-    RETURN_IF_ERROR(play_sizes(cases_, options_.engine, options_, jobs));
-    for (std::size_t i = 0; i < jobs.size(); ++i)
-      engine_factor_[jobs[i]->of] = jobs[i]->result->iteration_s / ideal_s[i];
-    return !jobs.empty();
-  }
-
-  // Returns the job with its time and cost on the chosen engine. If it was played on the ideal one
-  // alone, its times are scaled as those of the last winner of its case.
-  SizedJob priced(const SizedJob& tried) const {
-    if (!tried.result) return tried;
-    SizedJob job = tried.on_engine ? tried : slowed(tried, engine_factor_[tried.of]);
-    job.economics = economics_of(cases_[job.of], job);
-    return job;
-  }
-
-  // Returns the days that the job takes over the days that it may take; infinity: no plan, or none
-  // that fits; 0: no deadline.
-  double share_of_days(const SizedJob& tried) const {
-    const SizeInputs& inputs = cases_[tried.of].inputs;
-    if (!tried.result || !tried.result->training->fits) return kNever;
-    if (inputs.days == 0) return 0;
-    return (priced(tried).economics.days_late() + inputs.delivery_days) / inputs.days;
-  }
-
- private:
-  SizedJob& entry_of(const SizedJob& job) {
-    const auto is_it = [&](const auto& one) {
-      return one.second.nodes == job.nodes && one.second.gpus == job.gpus;
-    };
-    return std::ranges::find_if(tried_[job.of], is_it)->second;
-  }
-
-  const std::vector<SizeCase>& cases_;
-  const std::vector<std::string>& among_;
-  const SizeOptions& options_;
-  std::vector<std::map<SizeStep, SizedJob>> tried_;  // by case
-  std::vector<double> engine_factor_;  // by case: time on the chosen engine over the ideal one's
-  std::atomic<int> searched_ = 0;
 };
 
 // The search of sizes for each offer, and the comparison of the machines that it finds.
@@ -236,30 +117,39 @@ class Sizing {
   // An offer's sizes tried so far. TriedSize::days is the largest share_of_days() of its jobs.
   struct Bracket {
     std::vector<TriedSize> tried;
-    // A job not yet tried on a size on which the jobs that were tried are in time.
+    // A job not yet tried on a size on which the jobs before it are in time; or one that is late
+    // there, on fewer nodes.
     std::optional<SizeTrial> missing;
   };
-  Bracket bracket(const Offer& offer) {
-    std::set<SizeStep> steps;
-    for (const std::size_t case_index : offer.cases) {
-      for (const auto& [step, tried] : trials_.of_case(case_index)) steps.insert(step);
-    }
+  Bracket bracket(const Offer& offer) const {
     Bracket found;
-    for (const SizeStep& step : steps) {
+    const std::size_t first = offer.cases.front();
+    for (const SizeStep& step : trials_.steps_of(first)) {
       double worst = 0;
-      std::optional<SizeTrial> missing;
       for (const std::size_t case_index : offer.cases) {
-        const auto& all = trials_.of_case(case_index);
-        if (const auto tried = all.find(step); tried != all.end()) {
-          worst = std::max(worst, trials_.share_of_days(tried->second));
-        } else if (!missing) {
-          missing = {case_index, step};
+        if (!trials_.has(case_index, step)) {
+          found.missing = {case_index, step};
+          break;
         }
+        worst = std::max(worst, trials_.share_of_days(trials_.on(case_index, step)));
+        if (worst <= 1) continue;
+        const SizeInputs& inputs = cases_[case_index].inputs;
+        const auto better = cut_better(case_index, step, inputs.days - inputs.delivery_days);
+        if (case_index != first && better) found.missing = better;
+        break;
       }
       found.tried.push_back({step.nodes, worst});
-      if (missing && worst <= 1) found.missing = missing;
     }
     return found;
+  }
+
+  // Returns the case on fewer nodes than the step's over which models are cut well, if it may take
+  // at most `days` on them; nothing: those were tried. The step's other nodes then stand by.
+  std::optional<SizeTrial> cut_better(std::size_t case_index, const SizeStep& step,
+                                      double days) const {
+    const auto nodes = even_within(trials_.days_of(case_index), days, step.nodes);
+    if (!nodes) return std::nullopt;
+    return on_whole_nodes(case_index, *nodes);
   }
 
   // Guesses the nodes that a case needs, from 6 FLOPs a parameter and token at 40 % of the peak.
@@ -284,17 +174,10 @@ class Sizing {
     return on_whole_nodes(first, *nodes);
   }
 
-  // Tries the sizes of size.gpus. For offers without, finds the fewest nodes on which all jobs are
-  // in time, then tries all jobs on the sizes that may answer a question.
+  // Finds the fewest nodes on which all jobs of an offer are in time, unless it has size.gpus. Then
+  // tries all jobs on the sizes to compare, and on fewer nodes where these may do more.
   Status try_sizes() {
     std::vector<SizeTrial> wanted;
-    for (const Offer& offer : offers_) {
-      for (const std::size_t case_index : offer.cases) {
-        const int node_gpus = cases_[case_index].node_gpus();
-        for (const int gpus : given_sizes(offer))
-          wanted.push_back({case_index, {(gpus + node_gpus - 1) / node_gpus, gpus}});
-      }
-    }
     do {
       RETURN_IF_ERROR(trials_.run(wanted));
       wanted.clear();
@@ -304,17 +187,31 @@ class Sizing {
       }
     } while (!wanted.empty());
     for (const Offer& offer : offers_) {
-      if (!given_sizes(offer).empty()) continue;
-      for (const int nodes : sizes_to_compare(offer)) {
-        for (const std::size_t i : offer.cases) wanted.push_back(on_whole_nodes(i, nodes));
+      for (const std::size_t case_index : offer.cases) {
+        for (const SizeStep& step : steps_to_compare(offer)) wanted.push_back({case_index, step});
       }
     }
-    return trials_.run(wanted);
+    const std::vector<SizeTrial> compared = wanted;
+    while (!wanted.empty()) {
+      RETURN_IF_ERROR(trials_.run(wanted));
+      wanted.clear();
+      for (const auto& [case_index, step] : compared) {
+        const double days = SizeTrials::days(trials_.on(case_index, step));
+        if (const auto better = cut_better(case_index, step, days)) wanted.push_back(*better);
+      }
+    }
+    return Done{};
   }
 
-  // Returns the fewest nodes that all jobs of the offer need, and the most that the limits allow;
-  // and near both, numbers over which models are cut well.
-  std::vector<int> sizes_to_compare(const Offer& offer) {
+  // Returns the sizes of size.gpus; or the fewest nodes that all jobs of the offer need, and the
+  // most that the limits allow, and near both, numbers over which models are cut well.
+  std::vector<SizeStep> steps_to_compare(const Offer& offer) const {
+    std::vector<SizeStep> steps;
+    const std::size_t first = offer.cases.front();
+    const int node_gpus = cases_[first].node_gpus();
+    for (const int gpus : given_sizes(offer))
+      steps.push_back({(gpus + node_gpus - 1) / node_gpus, gpus});
+    if (!steps.empty()) return steps;
     std::set<int> sizes;
     std::optional<int> least;
     if (has_deadline(offer)) least = least_in_time(bracket(offer).tried, /*days=*/1);
@@ -328,26 +225,30 @@ class Sizing {
     }
     if (const auto most = offer.nodes_in_limits) sizes.insert({size_down(*most), even_down(*most)});
     if (sizes.empty()) sizes.insert(offer.most_nodes);
-    return {sizes.begin(), sizes.end()};
+    for (const int nodes : sizes) steps.push_back(on_whole_nodes(first, nodes).step);
+    return steps;
   }
 
-  // Returns the steps of the offer that all its jobs were tried on. If on several steps all jobs
-  // work on the same GPUs, as may be on 512 and 576 GPUs of NVL72, returns the first of them.
-  std::vector<SizeStep> complete_steps(const Offer& offer) const {
-    std::vector<SizeStep> steps;
+  // Returns those of the steps that all jobs of the offer were tried on, in order. If of several
+  // machines all jobs work on the same GPUs, as may be on 512 and 576 GPUs of NVL72, returns the
+  // first of them.
+  std::vector<SizeStep> complete_steps(const Offer& offer, std::vector<SizeStep> steps) const {
+    std::ranges::sort(steps);
     std::set<std::vector<SizeStep>> known;
-    for (const auto& [step, first] : trials_.of_case(offer.cases.front())) {
-      std::vector<SizeStep> working;  // the nodes and GPUs that each job's plan uses
+    std::erase_if(steps, [&](const SizeStep& step) {
+      std::vector<SizeStep> used;  // by job: its nodes with those that stand by, and its GPUs
       for (const std::size_t case_index : offer.cases) {
-        const auto& all = trials_.of_case(case_index);
-        const auto tried = all.find(step);
-        if (tried == all.end()) break;
-        working.push_back({tried->second.nodes, tried->second.gpus});
+        if (!trials_.has(case_index, step)) return true;
+        const SizedJob job = trials_.on(case_index, step);
+        const int idle = std::max(job.idle_nodes, job.economics.spares);
+        used.push_back({job.nodes + idle, job.gpus});
       }
-      if (working.size() == offer.cases.size() && known.insert(working).second)
-        steps.push_back(step);
-    }
+      return !known.insert(used).second;
+    });
     return steps;
+  }
+  std::vector<SizeStep> complete_steps(const Offer& offer) const {
+    return complete_steps(offer, trials_.steps_of(offer.cases.front()));
   }
 
   // Returns the offer's machines of these steps; their jobs are appended to `sized`.
@@ -358,7 +259,7 @@ class Sizing {
       std::vector<std::size_t> jobs;
       for (const std::size_t case_index : offer.cases) {
         jobs.push_back(sized->size());
-        sized->push_back(trials_.priced(trials_.of_case(case_index).at(step)));
+        sized->push_back(trials_.on(case_index, step));
       }
       machines.push_back(machine_of({cases_, *sized}, jobs));
     }
@@ -368,8 +269,8 @@ class Sizing {
   // Returns the steps to show: those of size.gpus, or those that answer one of the questions if
   // only this offer is asked; if none does, the one with the least excess.
   std::vector<SizeStep> steps_to_show(const Offer& offer) {
-    std::vector<SizeStep> steps = complete_steps(offer);
-    if (!given_sizes(offer).empty()) return steps;
+    if (!given_sizes(offer).empty()) return complete_steps(offer, steps_to_compare(offer));
+    const std::vector<SizeStep> steps = complete_steps(offer);
     std::vector<SizedJob> sized;
     const std::vector<Machine> machines = machines_of(offer, steps, &sized);
     std::set<std::size_t> kept;
@@ -434,7 +335,7 @@ class Sizing {
     for (const Offer& offer : offers_) {
       for (Machine& machine : machines_of(offer, complete_steps(offer), &all.sized)) {
         machine.recommended = best != nullptr && machine.offer == best->offer &&
-                              machine.nodes == best->nodes &&
+                              machine.nodes == best->nodes && machine.spares == best->spares &&
                               all.sized[machine.jobs.front()].gpus == best_gpus;
         all.machines.push_back(std::move(machine));
       }
@@ -455,10 +356,14 @@ class Sizing {
     for (const std::size_t sized : result->machines[*best].jobs) {
       SizedJob& job = result->sized[sized];
       if (!cases_[job.of].inputs.any_numerics) continue;
-      ASSIGN_OR_RETURN(SizedJob plain, with_plain_numerics(job, among_, options_.stop));
+      ASSIGN_OR_RETURN(std::vector<SizedJob> plain,
+                       with_plain_numerics(job, among_, options_.stop));
       SizedJob chosen = job;
-      RETURN_IF_ERROR(play_sizes(cases_, Engine::Ideal, options_, {&plain, &chosen}));
-      if (plain.result) job.plain_numerics = plain.result->iteration_s / chosen.result->iteration_s;
+      std::vector<SizedJob*> jobs = {&chosen};
+      for (SizedJob& plan : plain) jobs.push_back(&plan);
+      RETURN_IF_ERROR(play_sizes(cases_, Engine::Ideal, options_, jobs));
+      if (const auto& best_plain = best_of(cases_, plain).result)
+        job.plain_numerics = best_plain->iteration_s / chosen.result->iteration_s;
     }
     return Done{};
   }

@@ -45,6 +45,7 @@ struct SizedJob {
   std::string job, offer;
   std::size_t of = 0;       // index of its SizeCase
   int nodes = 0, gpus = 0;  // that work; the GPUs may be fewer than the nodes have
+  int idle_nodes = 0;       // of the machine, without work for this job: they stand by
   Scenario scenario;        // with this number of GPUs and the batch; planned() adds the plan
   std::optional<Found> plan;
   std::string reason;               // why there is no plan, or why this job rules the machine out

@@ -50,6 +50,35 @@ TEST_CASE("the buyer's question is answered in a sentence") {
   CHECK(run["economics"]["ideal_days"].get<double>() == Approx(days).epsilon(0.005));
 }
 
+TEST_CASE("a plan that stage level prices too low, or that is a guess, displaces no better one") {
+  for (const char* only : {"--only 'DeepSeek-V3, GB200' --set 'size.gpus=[648]'",
+                           "--only 'Llama 3 70B, B200' --set 'size.gpus=[336]'"}) {
+    INFO(only);
+    const auto days = [&](const std::string& more) {
+      return shipped("procurement.toml", only + more)["machines"][0]["days_late"].get<double>();
+    };
+    CHECK(days("") <= days(" --among train.zero=0,1"));
+  }
+}
+
+TEST_CASE("whole nodes stand by where as many as work are cut better") {
+  const std::string offer = "--only 'DeepSeek-V3, MI300X' --set size.gpus=";
+  const Json two = shipped("procurement.toml", offer + "'[768, 928]'");
+  REQUIRE(two["machines"].size() == 2);
+  const Json &small = two["machines"][0], &large = two["machines"][1];
+  CHECK(large["days_late"] <= small["days_late"]);
+  CHECK(large["gpus"] == 928);
+  CHECK(large["nodes"] == 96);
+  CHECK(large["spare_nodes"] == 20);
+  CHECK(large["purchase"] > small["purchase"]);
+  CHECK(two["sized"][1]["gpus"] == 768);
+  const Json alone = shipped("procurement.toml", offer + "'[928]'");
+  REQUIRE(alone["machines"].size() == 1);
+  CHECK(alone["machines"][0]["days_late"] == large["days_late"]);
+  CHECK(has(alone["answers"].back()["sentence"].get<std::string>(),
+            "116 nodes of MI300X (928 GPUs; 20 of the nodes stand by)"));
+}
+
 TEST_CASE("published machines are found again from their tokens and days") {
   // As scenarios/published-machines.toml says: 16,384 H100 and 2,048 H800. Within 15 %.
   const auto gpus = [](const std::string& only) {
