@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -206,8 +205,8 @@ int write_all(int file, std::string_view text) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) {  // a pipe that does not block is full
-      pollfd event{file, POLLOUT, 0};
-      poll(&event, 1, /*timeout=*/-1);
+      constexpr useconds_t kUntilNextTry = 1000;
+      usleep(kUntilNextTry);
       continue;
     }
     if (written <= 0) return errno;

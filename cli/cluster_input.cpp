@@ -40,10 +40,15 @@ Result<Scenario> load_cluster(const std::string& input) {
   const bool is_preset = std::ranges::count(preset_names(), input) > 0;
   if (!is_preset && scenario_path(input).ends_with(".toml")) {
     ASSIGN_OR_RETURN(scenario, load_first(input));
-    if (!scenario.costs.need_cluster())
-      return Error::at(input,
-                       "found uniform costs without costs.p2p_MB, which send nothing over "
-                       "[cluster]; expected costs.p2p_MB, or [cluster] alone");
+    if (!scenario.costs.need_cluster()) {
+      const bool has_cluster = std::ranges::any_of(scenario.settings, [](const auto& setting) {
+        return setting.first.starts_with("cluster.");
+      });
+      return Error::at(
+          input, has_cluster ? "found uniform costs without costs.p2p_MB, which send nothing "
+                               "over [cluster]; expected costs.p2p_MB, or [cluster] alone"
+                             : "found uniform costs, which know no cluster; expected [cluster]");
+    }
     return scenario;
   }
   ASSIGN_OR_RETURN(scenario.cluster.spec, load_preset(input));

@@ -18,8 +18,8 @@ struct NumberConnection {
 };
 
 // Rank 0 reads the other clocks one after another, many times each. The reading of the shortest
-// round trip counts (Cristian 1989); a clock that may be rank 0's own, within half of the round trip,
-// is 0 ahead. All ranks must call it. Rank 0 gets a reading of 0 ahead.
+// round trip counts (Cristian 1989). A clock that may be rank 0's own, within half of the round
+// trip, is 0 ahead. All ranks must call it. Rank 0 gets a reading of 0 ahead.
 Result<ClockReading> compare_clocks(int rank, int ranks, const NumberConnection& connection);
 
 }  // namespace tandem
