@@ -187,8 +187,7 @@ Status check_sets(const ImportOptions& options) {
   return Done{};
 }
 
-// Switches flash attention off, as precision is fp32; a file that states it is contradicted in a
-// line.
+// Switches flash attention off, as precision is fp32. If a file asks for it, a line says so.
 void leave_flash_attention(ImportedPlan* plan) {
   constexpr std::string_view kWhy = "its kernels take 16 bits, and precision is fp32";
   const auto key = std::ranges::find(plan->keys, "train.flash_attention", &ImportedKey::key);

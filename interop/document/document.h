@@ -20,7 +20,8 @@ struct DocumentNode {
 
   std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map> value;
   int line = 0;
-  const std::string* file = nullptr;  // of a value that another file puts over the document's
+  // The file of a value that an override put here; null: the document's own.
+  const std::string* file = nullptr;
 
   // Returns the value's file and line, "a.json:12"; `path`: of the document.
   std::string place(const std::string& path) const;

@@ -249,8 +249,8 @@ Status ImportedPlan::add(const ImportedPlan& later) {
                                             "--set {}=...",
                                             key.key, toml_value(key.value), known->where,
                                             toml_value(known->value), key.key))});
-    // A key that one file assumes and another one states is no assumption, and of two assumptions
-    // the later counts.
+    // An assumption falls where another file states the key. Of two assumptions that differ the
+    // later counts.
     const auto is_of_key = [&](const std::string& assumption) {
       return assumption.starts_with(key.key + " = ");
     };

@@ -1,8 +1,8 @@
 // Reads torchtitan's overrides of its command line, which it takes in place of TOML since February
 // 2026, as `tune --emit torchtitan` writes them: "--parallelism.tensor_parallel_degree 8". They
-// become the fields of a TOML file, from which import_torchtitan() makes the plan. Until then they
-// went over those of a TOML file, and do here if one is given with the script. Names are of
-// pytorch/torchtitan b5bcd76c (2026-08-21). Declared in interop/trainers/trainers.h.
+// become the fields of a TOML file, from which import_torchtitan() makes the plan. Earlier versions
+// put them over the fields of a TOML file, as is done here where one is given with the script.
+// Names are of pytorch/torchtitan b5bcd76c (2026-08-21). Declared in interop/trainers/trainers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,10 +102,7 @@ class TitanOverrides {
  private:
   DocumentNode::Map* section(std::string_view name) {
     const auto found = std::ranges::find(sections_, name, &DocumentField::key);
-    if (found != sections_.end()) {
-      if (auto* fields = std::get_if<DocumentNode::Map>(&found->value.value)) return fields;
-      sections_.erase(found);  // a field with the section's name
-    }
+    if (found != sections_.end()) return std::get_if<DocumentNode::Map>(&found->value.value);
     sections_.push_back({std::string(name), {DocumentNode::Map{}, line_, &path_}});
     return std::get_if<DocumentNode::Map>(&sections_.back().value.value);
   }
@@ -167,8 +164,13 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
   if (file != nullptr) {
     ASSIGN_OR_RETURN(below, parse_toml(file->text, file->path));
   }
-  const auto* sections = below.map();
-  TitanOverrides overrides(context.path, sections == nullptr ? DocumentNode::Map{} : *sections);
+  DocumentNode::Map sections = below.map() == nullptr ? DocumentNode::Map{} : *below.map();
+  for (const DocumentField& section : sections) {
+    if (section.value.map() == nullptr)
+      return Error::at(section.value.place(file->path),
+                       fmt::format("found {}, expected a table of that name", section.key));
+  }
+  TitanOverrides overrides(context.path, std::move(sections));
   // A word may be a whole command, for bash -c.
   const auto add = [&](const auto& words, int line) {
     overrides.add(split_words(fmt::format("{}", fmt::join(words, " "))), line);

@@ -13,8 +13,9 @@ namespace tandem {
 // which is received before it is sent. From the first rank on, each rank that is connected with a
 // known one gets its shift, which is kept as clock_shift_ns. Ranks without a connection begin a new
 // clock_set. Two kernels are one collective if they have the same process group and ranks, and the
-// same sequence number (or place in the group's order, where no number is given). Transfers are
-// those from one rank to another. Broadcasts do not count: their ends differ.
+// same sequence number (or place in the group's order, where no number is given). A send and its
+// receive are one if sender, receiver and place in their order agree. Broadcasts do not count:
+// their ends differ.
 //
 // Then sets transfer_start_ns of each communication that all ranks of its group have to the start
 // of the last one. Kernels without collectives' arguments stay as they are; transfers whose other

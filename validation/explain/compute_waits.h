@@ -17,8 +17,9 @@ struct ComputeWaits {
   std::vector<std::uint32_t> next;          // compute: the op of compute behind it, as first_waiter
   std::vector<std::uint32_t> last_of_pass;  // compute: the last op of its pass
 
-  // Says whether compute behind the last awaited op runs beside the communication, and no op of
-  // that op's pass waits for it: places of ops inside a pass of several kernels are estimates.
+  // Says whether the communication may run beside compute: the first op that waits for it comes
+  // after the compute behind the last op that it awaits, and after the pass of that op. Places of
+  // ops inside a pass of several kernels are estimates.
   bool overlaps(std::uint32_t op) const;
 };
 

@@ -176,6 +176,8 @@ TEST_CASE("faults of torchtitan's command line are told by its own line, and two
             "run.sh:2: found pipeline_parallel_schedule = Unheard"));
   CHECK(why({{"run.sh", kTitanRun + "\n"}, {"a.toml", kTitan}, {"b.toml", kTitan}}) ==
         "run.sh: found overrides beside a.toml and b.toml, expected one TOML file");
+  CHECK(why({{"run.sh", kTitanRun + "\n"}, {"a.toml", "training = 3\n"}}) ==
+        "a.toml:1: found training, expected a table of that name");
 }
 
 TEST_CASE("Accelerate's deepspeed_config is read as the ds_config.json that Accelerate makes") {
