@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -132,18 +131,6 @@ double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTra
                                              work.embedding_gradient.steps.size());
 }
 
-// Returns the number of nodes that hold the job's GPUs.
-int nodes_of(const Site& site) {
-  const auto& [cluster, placement] = site;
-  if (!cluster.nodes_alike()) {
-    std::set<NodeId> nodes;
-    for (const DeviceId device : placement) nodes.insert(cluster.node_of(device));
-    return static_cast<int>(nodes.size());
-  }
-  const int per_node = cluster.spec().gpus_per_node;
-  return (static_cast<int>(placement.size()) + per_node - 1) / per_node;
-}
-
 }  // namespace
 
 Plan with_placement(Plan plan, const Site& site) {
@@ -196,8 +183,7 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
   }
   OrderedPlan placed = plan;
   placed.expert_nodes = with_placement(plan, site).expert_nodes;
-  CostModel prices = cost_model(costs, site.cluster.spec().device, plan.precision);
-  prices.profile.compute_stretch *= slowest_of(nodes_of(site), costs.profile);
+  const CostModel prices = cost_model(costs, site.cluster.spec().device, plan.precision);
   if (!collective_ns) collective_ns = block_collective_ns(model, plan, costs, site);
   return make_workload(model, placed, prices, *collective_ns,
                        [&](const Model& layer, Recompute recompute) {

@@ -72,26 +72,6 @@ TEST_CASE("FSDP's rings show a step's latency for each layer, collective and oth
         Approx(2e-6 * 24 * 3 * 7));
 }
 
-TEST_CASE("a step waits for the slowest node: 1 + spread sqrt(2 ln nodes)") {
-  const FrameworkProfile profile = {.node_spread = 0.01};
-  CHECK(slowest_of(1, profile) == 1);
-  CHECK(slowest_of(8, profile) == Approx(1 + 0.01 * 2.0393).epsilon(1e-5));
-  const auto compute_s = [](const Names& keys, double spread) {
-    Scenario scenario = with(keys);
-    scenario.costs.profile.node_spread = spread;
-    const auto result = simulate(scenario, Engine::Ideal);
-    REQUIRE(result.ok());
-    return result->compute_s;
-  };
-  // The optimizer and what the CPU takes are not slower, the rest by 2.04 x 5 %.
-  const Names eight = {"cluster.gpus=64", "parallel.dp=16", "parallel.global_batch=128",
-                       "train.cuda_graphs=true"};
-  const double longer = compute_s(eight, 0.05) / compute_s(eight, 0);
-  CHECK(longer > 1.09);
-  CHECK(longer < 1.103);
-  CHECK(compute_s({}, 0.05) == compute_s({}, 0));
-}
-
 TEST_CASE("optimizer and overhead take every rank as long with 1 virtual stage as with 10") {
   // 40 layers on 4 ranks: 10 each either way. Each of a rank's 10 parts is rounded to a nanosecond.
   const auto of = [](const char* vpp) {

@@ -24,7 +24,6 @@ constexpr ProfileField kFields[] = {
     {"grouped_operands", &FrameworkProfile::grouped_operands, 1},
     {"scan_tflops", &FrameworkProfile::scan_flops_per_s, 1e12},
     {"compute_stretch", &FrameworkProfile::compute_stretch},
-    {"node_spread", &FrameworkProfile::node_spread},
     {"memory_efficiency", &FrameworkProfile::memory_efficiency},
     {"cast_efficiency", &FrameworkProfile::cast_efficiency},
     {"cast_forms", &FrameworkProfile::cast_forms},
@@ -122,10 +121,6 @@ Status read_into(const std::string& name, const ProfileValues& instead, int base
 }  // namespace
 
 std::string uncalibrated_path() { return data_dir() + "/workload/uncalibrated.toml"; }
-
-double slowest_of(int nodes, const FrameworkProfile& profile) {
-  return 1 + profile.node_spread * std::sqrt(2 * std::log(std::max(1, nodes)));
-}
 
 std::span<const ProfileField> profile_fields() { return kFields; }
 

@@ -35,8 +35,6 @@ struct FrameworkProfile {
   // after the A100.
   double attention_share = 1;
   double compute_stretch = 1;  // on all kernels: a slower release of the same software
-  // Standard deviation of nodes' speeds: a step waits for the slowest node.
-  double node_spread = 0;
 
   // Memory-bound passes.
   double memory_efficiency = 0.85;  // of the data sheet's bandwidth, for long streams
@@ -118,10 +116,6 @@ Result<FrameworkProfile> load_framework_profile(const std::string& name,
 
 // Returns the files of a profile: its own, then its base's, and so on. None for the name "".
 Result<std::vector<std::string>> framework_profile_files(const std::string& name);
-
-// Returns how much longer the slowest of so many nodes takes than their mean: 1 + node_spread
-// sqrt(2 ln n), the largest of n normal variables (Gumbel, Statistics of Extremes, section 4.2.3).
-double slowest_of(int nodes, const FrameworkProfile& profile);
 
 // Returns the file of a known name.
 std::string framework_profile_path(const std::string& name);
