@@ -206,7 +206,14 @@ std::string fsdp_text(PlanKeys* keys) {
   note_above_one(keys, "parallel.pp", "FSDP has no pipeline");
   note_above_one(keys, "parallel.ep", "FSDP cuts no experts");
   keys->leave("parallel.micro_batch", "the script's per_device_train_batch_size");
-  keys->leave("parallel.global_batch", "the script's gradient_accumulation_steps make it");
+  const long long micro = keys->whole("parallel.micro_batch", 1);
+  const bool accumulates = keys->whole("parallel.global_batch", 0) > micro * std::max(dp, 1LL);
+  keys->leave(
+      "parallel.global_batch",
+      accumulates
+          ? "the script's gradient_accumulation_steps make it, with sync_each_batch = true: "
+            "without it Accelerate keeps whole gradients until the last step"
+          : "the script's gradient_accumulation_steps make it");
   return text;
 }
 

@@ -188,6 +188,21 @@ class TrainingArguments {
     if (dp > 0)
       plan_.set("parallel.global_batch", product_of({micro, steps, dp}),
                 fmt::format("{} a device x {} accumulation steps x {} replicas", micro, steps, dp));
+    if (steps > 1) note_accumulation();
+  }
+
+  // Accelerate skips FSDP's reduction in all but the last accumulation step (no_sync), unless
+  // sync_each_batch is set.
+  void note_accumulation() {
+    const bool is_fsdp =
+        fields_.has("fsdp") || context_.before.text_of("train.framework") == "fsdp";
+    const DocumentNode* config = fields_.node({"accelerator_config"});
+    const bool syncs = config != nullptr && has_true(*config, "sync_each_batch");
+    if (is_fsdp && !syncs)
+      plan_.not_expressed.push_back(
+          fields_.place_of("gradient_accumulation_steps") +
+          ": FSDP's gradients are cut after each step here, as with sync_each_batch; by default "
+          "Accelerate keeps them whole until the last step, which takes more memory");
   }
 
   // Sets a key to a default of the trainer's, which is said.

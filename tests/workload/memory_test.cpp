@@ -140,6 +140,28 @@ TEST_CASE("parameters that are not resharded are whole beside their cut, and no 
   CHECK(kept.optimizer == resharded.optimizer);
 }
 
+TEST_CASE(
+    "FSDP shards the originals: 16-bit parameters are gathered alone, DeepSpeed keeps a cut") {
+  Plan plan = plan_of(8);
+  plan.precision = "bf16";
+  plan.dp = 4;
+  plan.global_batch = 16;
+  plan.zero = 3;
+  const double held = stage_parameters(gpt_22b(), plan)[0].total();
+  const auto weights = [&](Trainer trainer) {
+    plan.trainer = trainer;
+    return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})).weights;
+  };
+  for (const Trainer fsdp : {Trainer::Fsdp, Trainer::Torchtitan}) CHECK(weights(fsdp) == 0);
+  for (const Trainer other : {Trainer::DeepSpeed, Trainer::Megatron})
+    CHECK(weights(other) == Approx(2 * held / 4).epsilon(1e-14));
+  plan.reshard_after_forward = false;
+  CHECK(weights(Trainer::Fsdp) == Approx(2 * held).epsilon(1e-14));
+  plan.precision = "fp32";  // no originals beside the parameters
+  plan.reshard_after_forward.reset();
+  CHECK(weights(Trainer::Fsdp) == Approx(4 * held / 4).epsilon(1e-14));
+}
+
 TEST_CASE("ZeRO updates a data-parallel rank's cut, and leaves the bytes of units whole") {
   Plan plan = plan_of(8, 2);
   plan.dp = 4;

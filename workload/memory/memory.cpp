@@ -101,24 +101,27 @@ double quantized_bytes(const Model& model, const Plan& plan, const StageLayers& 
   return (recipe->copies_bytes() - spared) * linear_share(model, plan, at.begin, at.count);
 }
 
+// Says whether the shard of ZeRO 3 is the fp32 original, so that a 16-bit parameter exists only
+// while it is gathered: in PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py),
+// and so in all pipelines under ZeRO 3, which torchtitan alone has. Training in fp32 has no
+// originals.
+bool shards_originals(const Plan& plan) {
+  if (bytes_of(plan.precision) == 4) return false;
+  return plan.pp > 1 || memory_of(trainer_of(plan)).shards_originals;
+}
+
 // Returns the bytes of parameters, without fp32 originals, which count with the optimizer.
 double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   const double all = held.total() * stored_bytes(plan);
   if (plan.zero < 3) return all;
-  const double shard = zero_share(held, plan, /*is_cut=*/true);
-  // DeepSpeed, Megatron-FSDP: the shard, and hpZ's. Units in use are gathered in buffers
-  // (buffers.h).
-  if (plan.gathers_each_pass()) {
-    const double hpz_shard = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
-    return (shard + hpz_shard) * stored_bytes(plan);
-  }
-  // reshard_after_forward is off: all that a forward gathered stays for the backward.
-  if (plan.pp == 1) return all + shard * stored_bytes(plan);
-  // A pipeline gathers once an iteration, as PyTorch's FSDP2 does below torchtitan
-  // (torch/distributed/fsdp/_fully_shard/_fsdp_param.py). The shard is the fp32 original itself;
-  // training in fp32 has no originals.
-  const bool has_originals = bytes_of(plan.precision) < 4;
-  return has_originals ? all : all + shard * stored_bytes(plan);
+  const double shard =
+      shards_originals(plan) ? 0 : zero_share(held, plan, /*is_cut=*/true) * stored_bytes(plan);
+  // reshard_after_forward is off, or a pipeline gathers once an iteration: all that a forward
+  // gathered stays for the backward.
+  if (!plan.gathers_each_pass()) return all + shard;
+  // The shard, and hpZ's. Units in use are gathered in buffers (buffers.h).
+  const double hpz_shard = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
+  return shard + hpz_shard * stored_bytes(plan);
 }
 
 // Adam has two moments, and an fp32 original of each 16-bit parameter (with param_remainders only

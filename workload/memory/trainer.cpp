@@ -39,7 +39,8 @@ constexpr TrainerMemory kTrainers[] = {
     {.trainer = Trainer::Torchtitan,
      .name = "torchtitan",
      .usual = CrossEntropy::Native,
-     .logit_bytes = {kTorchtitan, kTorchtitan, kTe, kTorchtitan / kChunks}},
+     .logit_bytes = {kTorchtitan, kTorchtitan, kTe, kTorchtitan / kChunks},
+     .shards_originals = true},
     {.trainer = Trainer::DeepSpeed,
      .name = "deepspeed",
      .usual = CrossEntropy::Unfused,
@@ -51,7 +52,8 @@ constexpr TrainerMemory kTrainers[] = {
      .name = "fsdp",
      .usual = CrossEntropy::TransformerEngine,
      .logit_bytes = {kTransformers, kTransformers, kTe, kTransformers / kChunks},
-     .eager_layers = true}};
+     .eager_layers = true,
+     .shards_originals = true}};
 
 // DeepSpeed's defaults (runtime/zero/config.py): two buckets of 5e8 elements are filled in turn;
 // ZeRO 3 holds up to 1e9 gathered parameters, and converts gradients to fp32 in groups of 1e9

@@ -23,6 +23,8 @@ struct TrainerMemory {
   bool eager_layers = false;
   // Tensor overlap takes an array for each product (Transformer Engine's userbuffers).
   bool userbuffers = false;
+  // ZeRO 3 is PyTorch's FSDP, which shards the fp32 originals: 16-bit parameters are only gathered.
+  bool shards_originals = false;
 };
 
 // Returns the plan's trainer. If the plan names none: of the trainers that run such plans, the one

@@ -571,3 +571,17 @@ TEST_CASE("TrainingArguments: eager attention, bf16 alone, and FSDP's offload") 
   CHECK(mentions(arguments("fsdp: full_shard auto_wrap offload\n").not_expressed, line));
   CHECK_FALSE(mentions(arguments("fsdp: full_shard auto_wrap\n").not_expressed, line));
 }
+
+TEST_CASE(
+    "FSDP's accumulation says that Accelerate keeps whole gradients unless it syncs each batch") {
+  const auto noted = [](const std::string& lines) {
+    const std::string fields = "per_device_train_batch_size: 2\nbf16: true\n" + lines;
+    return mentions(after_llama({{"args.yaml", fields}}, 8).not_expressed,
+                    "FSDP's gradients are cut after each step here, as with sync_each_batch");
+  };
+  const std::string steps = "gradient_accumulation_steps: 4\n";
+  CHECK(noted(steps + "fsdp: full_shard\n"));
+  CHECK_FALSE(noted(steps + "fsdp: full_shard\naccelerator_config: {sync_each_batch: true}\n"));
+  CHECK_FALSE(noted("fsdp: full_shard\ngradient_accumulation_steps: 1\n"));
+  CHECK_FALSE(noted(steps));
+}
