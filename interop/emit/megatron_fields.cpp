@@ -178,12 +178,13 @@ class FieldWriter {
   }
 
   void write_optimizer() {
+    const std::string dtype = keys_->text("train.optimizer_dtype");
+    const bool is_narrow = !dtype.empty() && dtype != "fp32" && optimizer_offload_.empty();
     if (!optimizer_offload_.empty()) {
       add("optimizer_cpu_offload", "True");
       add("optimizer_offload_fraction", optimizer_offload_);
+      keys_->leave("train.optimizer_dtype", "moments of an optimizer on the CPU stay fp32");
     }
-    const std::string dtype = keys_->text("train.optimizer_dtype");
-    const bool is_narrow = !dtype.empty() && dtype != "fp32";
     const bool remainders = keys_->flag("train.param_remainders", false);
     if (is_narrow || remainders || !optimizer_offload_.empty())
       add("use_precision_aware_optimizer", "True");

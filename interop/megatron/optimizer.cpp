@@ -39,7 +39,7 @@ class MegatronOptimizer {
             "train.optimizer_dtype = fp32: the file states none; a recipe in Python may");
       return;
     }
-    set_moments();
+    set_moments(offloads);
     // Megatron-LM's FusedAdam keeps only the lower 16 bits of an fp32 original, unless it is
     // offloaded or its parameter is in 8 bits (megatron/core/optimizer/__init__.py:588 at
     // d98e8a64).
@@ -66,10 +66,18 @@ class MegatronOptimizer {
           " dist_muon: gradients are scattered, and Adam's state of the embedding is cut");
   }
 
-  // Sets the number format of Adam's moments: a scenario has one for both.
-  void set_moments() {
+  // Sets the number format of Adam's moments: a scenario has one for both. HybridDeviceOptimizer,
+  // which offloads, is not told of it and keeps fp32 (megatron/core/optimizer/__init__.py).
+  void set_moments(bool offloads) {
     const std::string first = number_format(args_, "exp_avg_dtype", "fp32"),
                       second = number_format(args_, "exp_avg_sq_dtype", "fp32");
+    if (offloads) {
+      if (first != "fp32")
+        plan_->assumed.push_back(fmt::format("{} {} has no effect beside {}: moments stay fp32",
+                                             args_->spelled("exp_avg_dtype"), first,
+                                             args_->spelled("optimizer_cpu_offload")));
+      return;
+    }
     if (first == "bf16" || first == "fp16" || first == "fp8")
       plan_->set("train.optimizer_dtype", first, args_->spelled("exp_avg_dtype"));
     if (first != second)

@@ -309,6 +309,10 @@ TEST_CASE("the optimizer: Muon with its mode, moments and originals of the preci
   CHECK(flags(narrow + " --exp-avg-sq-dtype bf16").not_expressed.empty());
   const Keys mxfp8 = keys_of(flags(narrow + " --fp8-format hybrid --fp8-recipe mxfp8"));
   CHECK(mxfp8.count("train.param_remainders") == 0);
+  // The optimizer that offloads keeps fp32 moments.
+  const ImportedPlan offloads = flags(narrow + " --optimizer-cpu-offload");
+  CHECK(keys_of(offloads).count("train.optimizer_dtype") == 0);
+  CHECK(mentions(offloads.assumed, "--exp-avg-dtype bf16 has no effect beside"));
 }
 
 TEST_CASE(

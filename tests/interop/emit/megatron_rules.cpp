@@ -431,6 +431,10 @@ const EmitRule kRules[] = {
        return f.text("exp_avg_dtype", "fp32") == "fp32" || f.on("use_precision_aware_optimizer");
      },
      "exp_avg_dtype=bf16 use_precision_aware_optimizer="},
+    {kAll, "an offloaded optimizer has fp32 moments",
+     "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py", "HybridDeviceOptimizer",
+     [](F f) { return !f.on("optimizer_cpu_offload") || f.text("exp_avg_dtype").empty(); },
+     "optimizer_cpu_offload=True exp_avg_dtype=bf16"},
     {kAll, "moments are of one type", "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py",
      "570", [](F f) { return f.text("exp_avg_dtype") == f.text("exp_avg_sq_dtype"); },
      "exp_avg_dtype=bf16 exp_avg_sq_dtype=fp32"},
