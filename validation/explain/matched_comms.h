@@ -13,15 +13,15 @@
 
 namespace tandem {
 
-using OpsByComm = std::map<CommKey, std::vector<std::uint32_t>>;             // numbers in the body
+using OpsByComm = std::map<CommKey, std::vector<std::uint32_t>>;  // indices, as simulated in order
 using KernelsByComm = std::map<CommKey, std::vector<const ProfileKernel*>>;  // by start
 
-// How many communications there are, and how many of them have no match; by label.
+// How many communications there are, and how many of them have no match.
 struct CommCount {
   std::int64_t all = 0, unmatched = 0;
 };
 struct CommCounts {
-  std::map<std::string, CommCount> ops, kernels;
+  std::map<std::string, CommCount> ops, kernels;  // by label, as text
 
   void add(const CommCounts& other);
   // Names what has no match in one sentence; empty if all has.
@@ -29,15 +29,16 @@ struct CommCounts {
 };
 
 struct MatchedComms {
-  std::vector<std::pair<std::uint32_t, const ProfileKernel*>> pairs;  // an op's number, its kernel
+  std::vector<std::pair<std::uint32_t, const ProfileKernel*>> pairs;  // an op's index, its kernel
   CommCounts counts;
 };
 
-// Matches kernels and ops of one key: label and ranks. Where the profile does not tell a group's
-// kind or ranks, kernels match by the rest if only one of the ops' keys has it. Of one key they
-// match in order if both sides are equally many and of like sizes; else those of a size do of which
-// both sides have equally many, first of an equal size and then of the nearest. Ops come in the
-// order in which they are simulated.
+// Matches kernels and ops of one key. The profile's key may tell less than the ops' (no kind of
+// group, or no ranks): then it matches if no other key of ops may be meant.
+//
+// Of one key, kernels and ops match in order if they are equally many and each pair is of like
+// size. Else they match size by size, where a size has as many kernels as ops. For example, of ops
+// of 1, 100 and 100 bytes and kernels of 1, 1, 100 and 100, those of 100 match.
 MatchedComms matched_comms(const Body& body, const OpsByComm& ops, const ProfileRank& profile,
                            const KernelsByComm& kernels);
 
