@@ -10,27 +10,27 @@
 
 namespace tandem {
 
-bool ComputeWaits::overlaps(std::uint32_t op) const {
-  if (last_awaited[op] < 0) return false;
-  const auto awaited = static_cast<std::size_t>(last_awaited[op]);
-  return first_waiter[op] > std::max(next[awaited], last_of_pass[awaited]);
+bool ComputeWaits::overlaps(std::uint32_t comm) const {
+  if (last_awaited[comm] < 0) return false;
+  const auto awaited = static_cast<std::size_t>(last_awaited[comm]);
+  return first_waiter[comm] > std::max(next_compute[awaited], last_of_pass[awaited]);
 }
 
 ComputeWaits compute_waits(const Body& body) {
   const auto ops = static_cast<std::uint32_t>(body.ops.size());
   ComputeWaits found{.first_waiter = std::vector<std::uint32_t>(ops, ops),
                      .last_awaited = std::vector<std::int64_t>(ops, -1),
-                     .next = std::vector<std::uint32_t>(ops, ops),
+                     .next_compute = std::vector<std::uint32_t>(ops, ops),
                      .last_of_pass = std::vector<std::uint32_t>(ops, ops)};
-  std::map<PassKey, std::uint32_t> passes;
-  std::uint32_t behind = ops;
-  for (std::uint32_t i = ops; i-- > 0;) {
+  std::map<PassKey, std::uint32_t> last_ops;
+  std::uint32_t next = ops;
+  for (std::uint32_t i = ops; i-- > 0;) {  // the first op that is seen of a pass is its last
     const Op& op = body.ops[i];
     const bool computes = is_compute(op.kind);
     if (computes) {
-      found.next[i] = std::exchange(behind, i);
-      found.last_of_pass[i] =
-          passes.try_emplace({phase_of(op.kind), op.stage, op.microbatch}, i).first->second;
+      found.next_compute[i] = std::exchange(next, i);
+      const PassKey pass{phase_of(op.kind), op.stage, op.microbatch};
+      found.last_of_pass[i] = last_ops.try_emplace(pass, i).first->second;
     }
     for (const std::uint32_t wait : body.waits_of(op))
       found.first_waiter[wait] =

@@ -8,19 +8,19 @@
 
 namespace tandem {
 
-// Tells of each op of a body. Waits count also through other communication.
+// Tells which compute waits for each communication of a body, also through other communication.
 struct ComputeWaits {
-  std::vector<std::uint32_t> first_waiter;  // communication: the first op of compute that waits for
-                                            // it; if none does, the number of ops
-  std::vector<std::int64_t> last_awaited;   // communication: the last op of compute for which it
-                                            // waits; -1: none
-  std::vector<std::uint32_t> next;          // compute: the op of compute behind it, as first_waiter
-  std::vector<std::uint32_t> last_of_pass;  // compute: the last op of its pass
+  // By communication: the first op of compute that waits for it, or the number of ops; and the last
+  // op of compute that it awaits, or -1.
+  std::vector<std::uint32_t> first_waiter;
+  std::vector<std::int64_t> last_awaited;
+  // By op of compute: the next op of compute, or the number of ops; and the last op of its pass.
+  std::vector<std::uint32_t> next_compute, last_of_pass;
 
-  // Says whether the communication may run beside compute: the first op that waits for it comes
-  // after the compute behind the last op that it awaits, and after the pass of that op. Places of
-  // ops inside a pass of several kernels are estimates.
-  bool overlaps(std::uint32_t op) const;
+  // Says whether compute may run beside the communication: between the op that it awaits and the op
+  // that waits for it there is another. In F0, send, F1, F2, where the send awaits F0 and F2 awaits
+  // the send, this is F1. Both ops must be of two passes, inside which places are estimates.
+  bool overlaps(std::uint32_t comm) const;
 };
 
 ComputeWaits compute_waits(const Body& body);
