@@ -3,7 +3,6 @@
 #include "validation/explain/late_operations.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -14,17 +13,16 @@
 namespace tandem {
 namespace {
 
-constexpr Nanoseconds kLeastLate = 10'000;
-constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::min();
+constexpr Nanoseconds kLeastLate = 10'000;  // ns; less is not late
 
-// An operation of a step, as far as its members in the profile tell.
+// When an operation could begin and when it began, as its members in the profile tell.
 struct Begin {
-  bool overlaps = false;  // on a member
-  bool is_told = true;    // all that a member waits for
-  Nanoseconds ready_ns = kNever, start_ns = kNever;
+  bool overlaps = false;                          // compute may run beside it, on a member
+  bool is_known = true;                           // each member tells it, and all that it waits for
+  std::optional<Nanoseconds> ready_ns, start_ns;  // of the last member
 
   Nanoseconds late_ns() const {
-    return overlaps && is_told && ready_ns != kNever ? start_ns - ready_ns : 0;
+    return overlaps && is_known && ready_ns ? *start_ns - *ready_ns : 0;
   }
 };
 using Begins = std::map<std::pair<std::int32_t, std::uint32_t>, Begin>;  // by communicator, number
@@ -33,22 +31,22 @@ void add_begins(const Program& program, const StepDelays& rank, Begins* begins) 
   const Body& body = *rank.body;
   const ComputeWaits waits = compute_waits(body);
   const std::vector<std::uint32_t> numbers = numbers_in_slots(body);
-  std::vector<const MeasuredOp*> last(body.lanes.size());
+  std::vector<const MeasuredOp*> last_on_lane(body.lanes.size());
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
-    const MeasuredOp& own = rank.step->ops[i];
-    const MeasuredOp* const before = std::exchange(last[op.lane], &own);
+    const MeasuredOp& measured = rank.step->ops[i];
+    const MeasuredOp* const before = std::exchange(last_on_lane[op.lane], &measured);
     if (op.slot < 0) continue;
     Begin& begin = (*begins)[{program.ranks[rank.rank].communicators[op.slot], numbers[i]}];
     begin.overlaps |= waits.overlaps(i);
-    begin.is_told &= own.known();
-    begin.start_ns = std::max(begin.start_ns, own.start_ns);
-    const auto follows = [&](const MeasuredOp& other) {
-      begin.is_told &= other.known();
-      begin.ready_ns = std::max(begin.ready_ns, other.end_ns);
+    begin.is_known &= measured.known();
+    begin.start_ns = std::max(begin.start_ns, std::optional(measured.start_ns));
+    const auto wait_for = [&](const MeasuredOp& other) {
+      begin.is_known &= other.known();
+      begin.ready_ns = std::max(begin.ready_ns, std::optional(other.end_ns));
     };
-    if (before != nullptr) follows(*before);
-    for (const std::uint32_t wait : body.waits_of(op)) follows(rank.step->ops[wait]);
+    if (before != nullptr) wait_for(*before);
+    for (const std::uint32_t wait : body.waits_of(op)) wait_for(rank.step->ops[wait]);
   }
 }
 
