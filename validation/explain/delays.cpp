@@ -2,6 +2,7 @@
 #include "validation/explain/delays.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -15,33 +16,31 @@ namespace {
 
 constexpr Nanoseconds kTolerance = 10'000;  // ns from an end to the start that waits for it
 
-// Returns how far apart two events after a wait may be and still count as simultaneous.
-Nanoseconds tolerance_after(Nanoseconds wait_ns) { return std::max(kTolerance, wait_ns / 50); }
-
 // A step of a rank, and its communications that the profile tells, by their ends.
 struct RankStep {
   const Body& body;
-  const MeasuredStep& step;
+  const MeasuredStep& measured;
   std::vector<std::uint32_t> comms;
 
-  Nanoseconds end_of(std::uint32_t op) const { return step.ops[op].end_ns; }
-  // Returns the communications that end after one moment, and not after the other.
+  Nanoseconds start_of(std::uint32_t op) const { return measured.ops[op].start_ns; }
+  Nanoseconds end_of(std::uint32_t op) const { return measured.ops[op].end_ns; }
+  // Returns the communications with ends in (after, until].
   std::span<const std::uint32_t> ending(Nanoseconds after, Nanoseconds until) const {
-    const auto begin =
-        std::ranges::partition_point(comms, [&](std::uint32_t op) { return end_of(op) <= after; });
-    const auto end =
-        std::ranges::partition_point(comms, [&](std::uint32_t op) { return end_of(op) <= until; });
-    return begin < end ? std::span(begin, end) : std::span<const std::uint32_t>();
+    const auto first_after = [&](Nanoseconds at) {
+      return std::ranges::upper_bound(comms, at, {}, [&](std::uint32_t op) { return end_of(op); });
+    };
+    if (after >= until) return {};
+    return std::span(first_after(after), first_after(until));
   }
 };
 
-RankStep rank_step(const Body& body, const MeasuredStep& step) {
-  RankStep own{body, step, {}};
+RankStep rank_step(const Body& body, const MeasuredStep& measured) {
+  RankStep step{body, measured, {}};
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
-    if (!is_compute(body.ops[i].kind) && step.ops[i].known()) own.comms.push_back(i);
+    if (!is_compute(body.ops[i].kind) && measured.ops[i].known()) step.comms.push_back(i);
   }
-  std::ranges::stable_sort(own.comms, {}, [&](std::uint32_t op) { return own.end_of(op); });
-  return own;
+  std::ranges::stable_sort(step.comms, {}, [&](std::uint32_t op) { return step.end_of(op); });
+  return step;
 }
 
 // Returns when an op could have begun: after the compute before it and all that it waits for.
@@ -60,18 +59,20 @@ std::optional<Nanoseconds> ready_of(const Body& body, const MeasuredStep& step, 
   return ready;
 }
 
-// Returns the communication that fits and at whose end compute goes on at `start`: one before the
-// op in the body, or one that was in flight when the gap began. Null: there is none.
+// Returns the communication for which an op of compute waited in the gap from `ready` to `start`.
+// It ends in the gap, nearly when compute goes on, and `fits`; and it comes before the op in the
+// body, or was in flight when the gap began. Of several the first in the body; null: none.
 template <class Fits>
-const Op* awaited(const RankStep& own, std::uint32_t op, Nanoseconds ready, Nanoseconds start,
+const Op* awaited(const RankStep& step, std::uint32_t op, Nanoseconds ready, Nanoseconds start,
                   const Fits& fits) {
-  const Nanoseconds near = tolerance_after(start - ready);
-  std::optional<std::uint32_t> first;  // in the body's order
-  for (const std::uint32_t i : own.ending(std::max(ready + near, start - near - 1), start)) {
-    const bool may_hold_up = i < op || own.step.ops[i].start_ns <= ready + near;
-    if (may_hold_up && fits(i) && (!first || i < *first)) first = i;
+  const Nanoseconds tolerance = std::max(kTolerance, (start - ready) / 50);
+  const Nanoseconds begun = ready + tolerance, ends_from = start - tolerance;
+  std::optional<std::uint32_t> first;
+  for (const std::uint32_t comm : step.ending(std::max(begun, ends_from - 1), start)) {
+    const bool may_hold_up = comm < op || step.start_of(comm) <= begun;
+    if (may_hold_up && fits(comm)) first = std::min(comm, first.value_or(comm));
   }
-  return first ? &own.body.ops[*first] : nullptr;
+  return first ? &step.body.ops[*first] : nullptr;
 }
 
 using OpStarts = std::map<Nanoseconds, std::uint32_t>;
@@ -85,42 +86,39 @@ OpStarts compute_starts(const StepDelays& rank) {
   return starts;
 }
 
-// Says whether the delay ends as find_barriers() requires. A barrier takes time itself, so ranks
-// leave it at nearly, not quite, one instant.
-bool ends_with_others(const StepDelays& own, const Delay& delay,
-                      const std::vector<StepDelays>& ranks, const std::vector<OpStarts>& starts) {
+// Says whether the delay ends at a barrier, as find_barriers() tells one. A barrier takes time
+// itself, so ranks leave it at nearly, not quite, one instant.
+bool ends_at_barrier(const StepDelays& own, const Delay& delay,
+                     const std::vector<StepDelays>& ranks, const std::vector<OpStarts>& starts) {
   const Nanoseconds at = own.step->ops[delay.op].start_ns;
-  const Nanoseconds near = std::max(kTolerance, delay.ns / 10);
-  int waiting = 0;  // ranks that begin an op at this instant after a wait
-  bool has_last = false, last_is_alike = false;  // one without a wait; with the same op and body
+  const Nanoseconds tolerance = std::max(kTolerance, delay.ns / 10);
+  // Ranks that begin an op at this instant: after a wait, or without one, the same op or another.
+  int waited = 0, came_last_alike = 0, came_last = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const auto op = starts[i].lower_bound(at - near);  // the rank's op that starts at this instant
-    if (op == starts[i].end() || op->first > at + near) continue;
-    const bool waits = std::ranges::any_of(ranks[i].delays, [&](const Delay& other) {
-      return other.op == op->second && other.is_before && other.ns > near;
+    const auto begun = starts[i].lower_bound(at - tolerance);
+    if (begun == starts[i].end() || begun->first > at + tolerance) continue;
+    const std::uint32_t op = begun->second;
+    const bool has_waited = std::ranges::any_of(ranks[i].delays, [&](const Delay& other) {
+      return other.op == op && other.is_before && other.ns > tolerance;
     });
-    if (waits) {
-      ++waiting;
-      continue;
-    }
-    has_last = true;
-    if (ranks[i].body == own.body && op->second == delay.op) last_is_alike = true;
+    const bool is_alike = ranks[i].body == own.body && op == delay.op;
+    ++(has_waited ? waited : is_alike ? came_last_alike : came_last);
   }
-  return last_is_alike || (has_last && waiting > 1);
+  return came_last_alike > 0 || (came_last > 0 && waited > 1);
 }
 
 // Returns the delay of an op that could have begun at `ready`, by the first cause that applies.
 // `is_first`: no compute of the step comes before it.
-Delay delay_before(const RankStep& own, std::uint32_t number, Nanoseconds ready, bool is_first,
+Delay delay_before(const RankStep& step, std::uint32_t number, Nanoseconds ready, bool is_first,
                    Nanoseconds pause_ns) {
-  const Op& op = own.body.ops[number];
-  const Nanoseconds start = own.step.ops[number].start_ns, gap = start - ready;
-  Delay delay{number, DelayKind::Launch, GroupKind::Pipeline, gap};
+  const Op& op = step.body.ops[number];
+  const Nanoseconds start = step.start_of(number), gap = start - ready;
+  Delay delay{.op = number, .kind = DelayKind::Launch, .ns = gap};
   const auto any = [](std::uint32_t) { return true; };
-  if (const Op* const other = awaited(own, number, ready, start, any)) {
+  if (const Op* const comm = awaited(step, number, ready, start, any)) {
     delay.kind = DelayKind::Overlap;
-    delay.waited_for = own.body.slots[other->slot].group_kind;
-  } else if (2 * length_of(intersection_of({{ready, start}}, own.step.copies)) > gap) {
+    delay.waited_for = step.body.slots[comm->slot].group_kind;
+  } else if (2 * length_of(intersection_of({{ready, start}}, step.measured.copies)) > gap) {
     delay.kind = DelayKind::Copies;
   } else if (is_first && op.waits == 0) {
     delay.kind = DelayKind::Input;
@@ -146,35 +144,35 @@ Intervals left_by(const Intervals& intervals, Nanoseconds from, Nanoseconds to) 
 }
 
 // Returns the delay in a gap of compute inside an op, if the gap ends with a communication that no
-// op of the pass needs. The places of ops inside a pass are estimates, so the time until the end of
-// a communication that the pass does need is no delay.
-std::optional<Delay> overlap_inside(const RankStep& own, const ComputeWaits& waits,
+// op of the pass needs. The places of ops inside a pass are estimates, so the gap counts from the
+// end of the last communication that the pass does need.
+std::optional<Delay> overlap_inside(const RankStep& step, const ComputeWaits& waits,
                                     std::uint32_t op, Nanoseconds from, Nanoseconds to) {
   if (to - from <= kTolerance) return std::nullopt;
-  const auto is_free = [&](std::uint32_t comm) {
-    return waits.first_waiter[comm] > waits.last_of_pass[op];
+  const auto is_needed = [&](std::uint32_t comm) {
+    return waits.first_waiter[comm] <= waits.last_of_pass[op];
   };
-  for (const std::uint32_t comm : own.ending(from, to)) {
-    if (!is_free(comm)) from = own.end_of(comm);
+  for (const std::uint32_t comm : step.ending(from, to)) {
+    if (is_needed(comm)) from = step.end_of(comm);
   }
-  const Op* const other = awaited(own, op, from, to, is_free);
-  if (other == nullptr) return std::nullopt;
-  return Delay{op, DelayKind::Overlap, own.body.slots[other->slot].group_kind, to - from, false};
+  const Op* const comm = awaited(step, op, from, to, std::not_fn(is_needed));
+  if (comm == nullptr) return std::nullopt;
+  const GroupKind waited_for = step.body.slots[comm->slot].group_kind;
+  return Delay{op, DelayKind::Overlap, waited_for, to - from, /*is_before=*/false};
 }
 
 // Adds the delays in the gaps between an op's kernels.
-void add_inside(const RankStep& own, const ComputeWaits& waits, std::uint32_t op,
+void add_inside(const RankStep& step, const ComputeWaits& waits, std::uint32_t op,
                 Nanoseconds pause_ns, std::vector<Delay>* delays) {
-  const MeasuredStep& step = own.step;
   Nanoseconds idle_ns = 0, longest_ns = 0;
   for (const auto& [from, to] :
-       left_by(step.computing, step.ops[op].start_ns, step.ops[op].end_ns)) {
-    const Intervals idle = left_by(step.active, from, to);
-    if (length_of(idle) < to - from) {
-      if (const auto delay = overlap_inside(own, waits, op, from, to)) {
-        delays->push_back(*delay);
-        continue;
-      }
+       left_by(step.measured.computing, step.start_of(op), step.end_of(op))) {
+    const Intervals idle = left_by(step.measured.active, from, to);
+    std::optional<Delay> overlap;
+    if (length_of(idle) < to - from) overlap = overlap_inside(step, waits, op, from, to);
+    if (overlap) {
+      delays->push_back(*overlap);
+      continue;
     }
     for (const auto& [begin, end] : idle) {
       idle_ns += end - begin;
@@ -183,7 +181,7 @@ void add_inside(const RankStep& own, const ComputeWaits& waits, std::uint32_t op
   }
   if (idle_ns == 0) return;
   const DelayKind kind = longest_ns >= pause_ns ? DelayKind::Pause : DelayKind::Launch;
-  delays->push_back({op, kind, GroupKind::Pipeline, idle_ns, false});
+  delays->push_back({.op = op, .kind = kind, .ns = idle_ns, .is_before = false});
 }
 
 }  // namespace
@@ -192,7 +190,7 @@ std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanosec
                              Nanoseconds pause_ns) {
   std::vector<Delay> delays;
   const ComputeWaits waits = compute_waits(body);
-  const RankStep own = rank_step(body, step);
+  const RankStep with_comms = rank_step(body, step);
   const MeasuredOp* before = nullptr;
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     if (!is_compute(body.ops[i].kind)) continue;
@@ -202,8 +200,8 @@ std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanosec
     before = &op;
     if (!op.known()) continue;
     if (ready && op.start_ns > *ready)
-      delays.push_back(delay_before(own, i, *ready, is_first, pause_ns));
-    add_inside(own, waits, i, pause_ns, &delays);
+      delays.push_back(delay_before(with_comms, i, *ready, is_first, pause_ns));
+    add_inside(with_comms, waits, i, pause_ns, &delays);
   }
   return delays;
 }
@@ -215,7 +213,7 @@ void find_barriers(std::vector<StepDelays>* ranks) {
       if (delay.kind != DelayKind::Pause || !delay.is_before) continue;
       if (starts.empty())
         std::ranges::transform(*ranks, std::back_inserter(starts), compute_starts);
-      if (ends_with_others(rank, delay, *ranks, starts)) delay.kind = DelayKind::Barrier;
+      if (ends_at_barrier(rank, delay, *ranks, starts)) delay.kind = DelayKind::Barrier;
     }
   }
 }

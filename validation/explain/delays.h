@@ -29,7 +29,7 @@ DelayWords words_of(DelayKind kind);
 struct Delay {
   std::uint32_t op = 0;
   DelayKind kind = DelayKind::Launch;
-  GroupKind waited_for = GroupKind::Pipeline;  // of Overlap
+  GroupKind waited_for = GroupKind::Pipeline;  // the communication's, of DelayKind::Overlap
   Nanoseconds ns = 0;
   bool is_before = true;  // false: the gap is between kernels of the op
 };
@@ -48,9 +48,9 @@ struct StepDelays {
   std::vector<Delay> delays;
 };
 
-// Turns a pause into a barrier if a rank that came last goes on at the instant at which the pause
-// ends, without having waited. That rank must begin the same op of the same body, or at least two
-// ranks must have waited for it. REQUIRES: ranks share a clock.
+// Turns a pause into a barrier if, at the instant at which it ends, a rank begins an op without
+// having waited: it came last to the barrier. As this may be chance, it must begin the same op of
+// the same body, or at least two ranks must have waited. REQUIRES: ranks share a clock.
 void find_barriers(std::vector<StepDelays>* ranks);
 
 }  // namespace tandem
