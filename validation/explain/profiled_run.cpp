@@ -18,17 +18,18 @@
 namespace tandem {
 namespace {
 
-constexpr double kPause = 0.005;  // of the iteration
+constexpr double kLeastPause = 0.005;  // share of the iteration
 
 struct RankSteps {
   const ProfileRank* profile = nullptr;
   std::vector<MeasuredStep> steps;
 };
 
-// When steps begin and end on all ranks together. The last of several steps does not count, as the
-// end of the profile may cut it off: its begin is the end of the step before it. A step begins with
-// its first kernel on any rank; a single one already with its annotation, and it ends with its last
-// kernel.
+// When the steps that count begin and end, on all ranks together.
+//   several  each lasts from its first kernel to the next one's. The last does not count: the end
+//   of
+//            the profile may cut it off.
+//   one      lasts from its annotation, or its first kernel, to its last one.
 struct StepTimes {
   bool is_single = false;
   std::vector<double> begin_ns;  // of each step that counts, then the end of the last one
@@ -63,8 +64,8 @@ StepTimes times_of(const std::vector<RankSteps>& ranks) {
   return times;
 }
 
-// Returns when the rank could have begun with a step: at its beginning on all ranks, or, of several
-// steps, when its own last kernel of the step before ended or the step's annotation began.
+// Returns when the rank could have begun with a step. With several, this is when its last kernel of
+// the step before had ended and the step's annotation began; the first began when it could.
 Nanoseconds begin_of(const RankSteps& rank, const StepTimes& times, std::size_t s) {
   if (times.is_single) return static_cast<Nanoseconds>(times.begin_ns[0]);
   const MeasuredStep& step = rank.steps[s];
@@ -73,9 +74,9 @@ Nanoseconds begin_of(const RankSteps& rank, const StepTimes& times, std::size_t 
   return std::min(step.first_ns, std::max(last, step.begin_ns.value_or(last)));
 }
 
-// Refuses a rank without annotations of passes if the turns from forward to backward in a step are
-// not as many as the Program's forwards: forwards without a backward between them cannot be told
-// apart. The last of several steps, which may be cut off, is not checked.
+// Refuses a rank without annotations of passes if a step does not turn from forward to backward as
+// often as the Program has forwards: two forwards in a row look like one. The last of several steps
+// may be cut off, and is not checked.
 Status check_forwards(const Program& program, const RankSteps& rank) {
   std::set<std::pair<int, int>> expected;
   for (const Op& op : program.body_of(Rank{rank.profile->rank}).ops) {
@@ -94,7 +95,7 @@ Status check_forwards(const Program& program, const RankSteps& rank) {
   return Done{};
 }
 
-// Adds a step's delays to the rank's means over `steps`: equal delays of several steps are one.
+// Adds a step's delays to the rank's means over `steps`. One of the same op and cause grows.
 void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run) {
   for (const Delay& delay : of_step) {
     const auto same = [&](const Delay& other) {
@@ -112,31 +113,31 @@ void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run)
   }
 }
 
-// Adds the rank's wait before its first kernel of the step behind the last one that counts: steps
-// last from first kernel to first kernel, so each holds the wait before the next one.
+// Adds to the delays of the last step that counts the wait before the step behind it. Steps last
+// from first kernel to first kernel, so each holds the wait before the next one.
 void add_last_wait(const RankSteps& rank, const StepTimes& times, Nanoseconds pause_ns,
                    StepDelays* last) {
   if (times.is_single) return;
-  const MeasuredStep& next = rank.steps[times.steps()];
-  std::vector<Delay> delays =
-      delays_of(*last->body, next, begin_of(rank, times, times.steps()), pause_ns);
+  const MeasuredStep& step = rank.steps[times.steps()];
+  const Nanoseconds ready = begin_of(rank, times, times.steps());
+  const std::vector<Delay> delays = delays_of(*last->body, step, ready, pause_ns);
   if (delays.empty() || !delays.front().is_before) return;
-  Delay& first = delays.front();
-  const Nanoseconds begin = next.ops[first.op].start_ns - first.ns;
-  first.ns = std::min(first.ns, next.first_ns - begin);
+  Delay wait = delays.front();
+  // The rest of the wait, if any, is behind the step's first kernel.
+  wait.ns = std::min(wait.ns, step.first_ns - (step.ops[wait.op].start_ns - wait.ns));
   // find_barriers() has seen the same op in the step that counts.
   const bool is_barrier = std::ranges::any_of(last->delays, [&](const Delay& other) {
-    return other.op == first.op && other.is_before && other.kind == DelayKind::Barrier;
+    return other.op == wait.op && other.is_before && other.kind == DelayKind::Barrier;
   });
-  if (is_barrier && first.kind == DelayKind::Pause) first.kind = DelayKind::Barrier;
-  if (first.ns > 0) last->delays.push_back(first);
+  if (is_barrier && wait.kind == DelayKind::Pause) wait.kind = DelayKind::Barrier;
+  if (wait.ns > 0) last->delays.push_back(wait);
 }
 
 // Returns the delays of each step on each rank.
 std::vector<std::vector<StepDelays>> delays_in(const Program& program,
                                                const std::vector<RankSteps>& ranks,
                                                const StepTimes& times) {
-  const auto pause_ns = static_cast<Nanoseconds>(kPause * times.mean_length_ns());
+  const auto pause_ns = static_cast<Nanoseconds>(kLeastPause * times.mean_length_ns());
   std::vector<std::vector<StepDelays>> steps(times.steps());
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (const RankSteps& rank : ranks) {
@@ -151,9 +152,10 @@ std::vector<std::vector<StepDelays>> delays_in(const Program& program,
   return steps;
 }
 
+// Returns each op's mean over the steps that tell it.
 RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& times) {
   RankOfRun run{rank.profile->rank, std::vector<double>(body.ops.size(), -1), {}};
-  std::vector<int> steps_with(body.ops.size());  // steps that tell the op
+  std::vector<int> steps_with(body.ops.size());
   for (std::size_t s = 0; s < times.steps(); ++s) {
     const MeasuredStep& step = rank.steps[s];
     for (std::size_t i = 0; i < body.ops.size(); ++i) {
@@ -168,9 +170,8 @@ RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& time
   return run;
 }
 
-// Leaves out waits in communication with ranks that the profile lacks. Since these waits are not
-// known, each operation takes as long as the shortest of the rank's equal ones. `knows_waits`: by
-// slot, whether the profile has all members or tells waits.
+// Leaves out waits in communication with ranks that the profile lacks: each operation is taken to
+// last as long as the shortest of the rank's equal ones. `knows_waits`: by slot.
 void leave_out_waits(const Body& body, const std::vector<bool>& knows_waits, RankOfRun* run) {
   std::map<std::tuple<int, OpKind, Bytes>, std::vector<double*>> equal;
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
@@ -179,14 +180,13 @@ void leave_out_waits(const Body& body, const std::vector<bool>& knows_waits, Ran
     if (run->knows(i)) equal[{op.slot, op.kind, op.bytes}].push_back(&run->busy_ns[i]);
   }
   for (auto& [key, times] : equal) {
-    double shortest = *times.front();
-    for (const double* ns : times) shortest = std::min(shortest, *ns);
+    const double shortest = **std::ranges::min_element(times, {}, [](double* ns) { return *ns; });
     for (double* ns : times) *ns = shortest;
   }
 }
 
-// Returns ProfiledRun::comm_ns; -1: none tells the operation. Of members that wait for each other
-// the last to arrive takes the least.
+// Returns ProfiledRun::comm_ns; -1: no rank tells the operation. Ranks that may wait take longer
+// than the operation does: then the least of their times is the nearest.
 std::vector<std::vector<double>> comm_of(const Program& program, const OpDurations& base,
                                          const ProfiledRun& run) {
   std::vector<std::vector<std::vector<double>>> told(base.comm.size());
@@ -210,16 +210,16 @@ std::vector<std::vector<double>> comm_of(const Program& program, const OpDuratio
   return comm;
 }
 
-// Returns ProfiledRun::late_ns. Ranks whose kernels begin with the last participant, as those of
-// simulated ones do, tell it only together with all ranks.
+// Returns ProfiledRun::late_ns. In simulated profiles, which tell waits, kernels of communication
+// begin with the last participant. If ranks are missing, they do not tell who was late: all are 0.
 std::vector<std::vector<double>> late_of(const Program& program, const OpDurations& base,
                                          const std::vector<RankSteps>& ranks,
                                          const std::vector<std::vector<StepDelays>>& steps) {
   std::vector<std::vector<double>> late;
   for (const std::vector<Nanoseconds>& operations : base.comm) late.emplace_back(operations.size());
-  const bool begin_together =
+  const bool is_simulated =
       std::ranges::any_of(ranks, [](const RankSteps& rank) { return rank.profile->tells_waits; });
-  if (begin_together && ranks.size() < program.ranks.size()) return late;
+  if (is_simulated && ranks.size() < program.ranks.size()) return late;
   for (const std::vector<StepDelays>& step : steps) add_late_operations(program, step, &late);
   for (std::vector<double>& operations : late) {
     for (double& ns : operations) ns /= static_cast<double>(steps.size());
@@ -227,23 +227,23 @@ std::vector<std::vector<double>> late_of(const Program& program, const OpDuratio
   return late;
 }
 
-// Returns the mean gap from the last kernel of a step, of all ranks, to the next step's annotation.
+// Returns the mean gap from the last kernel of a step on any rank to the begin of the next step:
+// its first annotation or kernel.
 double between_steps(const std::vector<RankSteps>& ranks, const StepTimes& times) {
   double sum = 0;
   for (std::size_t s = 1; s <= times.steps(); ++s) {
-    double until = times.begin_ns[s];
+    double begin = times.begin_ns[s];
     for (const RankSteps& rank : ranks) {
       if (s >= rank.steps.size()) continue;  // another rank has more
-      if (const auto begin = rank.steps[s].begin_ns)
-        until = std::min(until, static_cast<double>(*begin));
+      if (const auto annotated = rank.steps[s].begin_ns)
+        begin = std::min(begin, static_cast<double>(*annotated));
     }
-    sum += std::max(0.0, until - times.last_ns[s - 1]);
+    sum += std::max(0.0, begin - times.last_ns[s - 1]);
   }
   return sum / static_cast<double>(times.steps());
 }
 
-// Refuses a rank that the job does not have, and several iterations without steps to tell them
-// apart.
+// Refuses a rank that the job does not have, and several iterations that no steps tell apart.
 Status check_ranks_and_steps(const Profile& profile, int world) {
   for (const ProfileRank& rank : profile.ranks) {
     if (rank.rank >= world)
