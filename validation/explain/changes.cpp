@@ -31,8 +31,8 @@ void multiply(double factor, Nanoseconds* ns) {
 
 bool differs(double factor) { return std::abs(factor - 1) >= kLeastFactor; }
 
-// Names what a factor is taken from: ops, each of which is a mean over the steps.
-const char* middle_of(const ProfiledRun& run) {
+// Says how a factor is taken from its ops, whose times are means over the steps.
+const char* median_text(const ProfiledRun& run) {
   return run.steps_differ ? "the median of means over steps that differ" : "the median";
 }
 
@@ -52,25 +52,25 @@ std::function<void(OpDurations*)> scale_compute(const SharedFactors& factors,
   };
 }
 
-// Adds a change for each kind of op whose factor is not 1. `whose` is "" or "experts' "; `counts`
-// says which ops of the kind it changes.
-template <class Counts>
+// Adds a change for each kind of op whose factor is not 1. `whose` is "" or "experts' ".
+template <class IsChanged>
 void add_kinds(const SharedFactors& factors, const Factors& kinds, const char* whose,
-               const Counts& counts, Changes* changes) {
+               const IsChanged& is_changed, Changes* changes) {
   for (const auto& [kind, factor] : kinds) {
     if (!differs(factor.value)) continue;
     const auto compute_kind = static_cast<OpKind>(kind);
     changes->push_back(
         {fmt::format("{}{} kernels {}", whose, op_kind_name(compute_kind),
                      times_text(factor.value)),
-         fmt::format("{} (ops: {}, ranks: {})", middle_of(factors->compared.run), factor.ops,
+         fmt::format("{} (ops: {}, ranks: {})", median_text(factors->compared.run), factor.ops,
                      factors->compared.run.ranks.size()),
          factor.value > 1 ? "see tandem trace --top, or --costs for prices by shape; clocks and "
                             "power limits slow all kernels alike"
                           : "the simulation's prices are too high: tandem trace --costs",
-         scale_compute(factors, [counts, compute_kind, by = factor.value](int rank, const Op& op) {
-           return op.kind == compute_kind && counts(rank, op) ? by : 1;
-         })});
+         scale_compute(factors,
+                       [is_changed, compute_kind, by = factor.value](int rank, const Op& op) {
+                         return op.kind == compute_kind && is_changed(rank, op) ? by : 1;
+                       })});
   }
 }
 
@@ -85,10 +85,22 @@ struct Division {
   std::string plural;                       // "stages"
   std::string advice;
   std::function<int(int rank, const Op&)> number_of;
-  // Changes further durations by these factors: for experts, those of the exchanges that wait for
-  // them.
-  std::function<void(const Factors&, OpDurations*)> also = {};
+  // Changes communication by the factors of parts: for experts, the exchanges that wait for them.
+  std::function<void(const Factors&, OpDurations*)> scale_comm = {};
 };
+
+// Multiplies the durations of these parts by their factors.
+std::function<void(OpDurations*)> scale_parts(const SharedFactors& factors,
+                                              const Division& division, const Factors& parts) {
+  const auto scale_ops =
+      scale_compute(factors, [parts, number_of = division.number_of](int rank, const Op& op) {
+        return factor_at(parts, number_of(rank, op));
+      });
+  return [parts, scale_ops, scale_comm = division.scale_comm](OpDurations* durations) {
+    scale_ops(durations);
+    if (scale_comm) scale_comm(parts, durations);
+  };
+}
 
 // Adds changes for the parts whose factor is not 1: one for each of the kMostAlone parts that are
 // farthest from 1, and one for all others together.
@@ -99,29 +111,20 @@ void add_parts(const SharedFactors& factors, const Division& division, Changes* 
   }
   std::ranges::stable_sort(far, std::greater(),
                            [](const auto& each) { return std::abs(each.second.value - 1); });
-  const auto change = [&](std::string what, std::string evidence, const Factors& some) {
-    const auto compute =
-        scale_compute(factors, [some, number_of = division.number_of](int rank, const Op& op) {
-          return factor_at(some, number_of(rank, op));
-        });
-    changes->push_back({std::move(what), std::move(evidence), division.advice,
-                        [some, compute, also = division.also](OpDurations* durations) {
-                          compute(durations);
-                          if (also) also(some, durations);
-                        }});
-  };
   const std::size_t alone = std::min(far.size(), kMostAlone);
-  for (std::size_t i = 0; i < alone; ++i)
-    change(fmt::format("{} kernels {}, beside {}", division.subject(far[i].first),
-                       times_text(far[i].second.value), division.beside),
-           fmt::format("{} (ops: {})", middle_of(factors->compared.run), far[i].second.ops),
-           {far[i]});
+  for (std::size_t i = 0; i < alone; ++i) {
+    const auto& [part, factor] = far[i];
+    changes->push_back({fmt::format("{} kernels {}, beside {}", division.subject(part),
+                                    times_text(factor.value), division.beside),
+                        fmt::format("{} (ops: {})", median_text(factors->compared.run), factor.ops),
+                        division.advice, scale_parts(factors, division, {far[i]})});
+  }
   if (far.size() == alone) return;
   const Factors others(far.begin() + static_cast<std::ptrdiff_t>(alone), far.end());
-  change(fmt::format("kernels of other {} differ by less", division.plural),
-         fmt::format("{}: {}, each by at most {:.1f} %", division.plural, others.size(),
-                     100 * std::abs(far[alone].second.value - 1)),
-         others);
+  changes->push_back({fmt::format("kernels of other {} differ by less", division.plural),
+                      fmt::format("{}: {}, each by at most {:.1f} %", division.plural,
+                                  others.size(), 100 * std::abs(far[alone].second.value - 1)),
+                      division.advice, scale_parts(factors, division, others)});
 }
 
 Division by_stage(const RunFactors& factors) {
@@ -142,8 +145,8 @@ Division by_rank_of_op(const RunFactors& factors) {
           .number_of = [](int rank, const Op&) { return rank; }};
 }
 
-// Ranks of one place hold the same experts. Exchanges of tokens wait for the place whose experts
-// are slowest, slowest[communicator].
+// Divides by place: ranks of one place hold the same experts. An exchange of tokens waits for the
+// slowest experts among its members, and changes with their place.
 Division by_place(const SharedFactors& factors) {
   const auto subject = [factors](int place) {
     std::vector<Rank> ranks;
@@ -169,11 +172,11 @@ Division by_place(const SharedFactors& factors) {
               [factors](int rank, const Op& op) {
                 return factors->is_of_experts(rank, op) ? factors->places[rank] : kNoPart;
               },
-          .also = slow_exchanges};
+          .scale_comm = slow_exchanges};
 }
 
 // Names the run of consecutive ops on one rank whose times exceed the usual ones by most in sum
-// (Kadane's algorithm).
+// (Kadane's algorithm: a run that no longer exceeds them ends).
 std::string longest_slow_run(const RunFactors& factors) {
   struct Run {
     int rank = -1;
@@ -234,7 +237,7 @@ void add_links(const SharedFactors& factors, Changes* changes) {
         {fmt::format("{} communication {} nodes: operations {}{}", group_kind_name(link.group_kind),
                      link.between_nodes ? "between" : "inside", times_text(factor.value),
                      may_wait ? ", or wait for ranks without a profile" : ""),
-         fmt::format("{} (operations: {})", middle_of(factors->compared.run), factor.ops),
+         fmt::format("{} (operations: {})", median_text(factors->compared.run), factor.ops),
          fmt::format("{}run nccl-tests on these ranks, and compare with tandem topology's links",
                      may_wait ? "add the profiles of all ranks; " : ""),
          [factors, link = link, by = factor.value](OpDurations* durations) {
@@ -269,18 +272,18 @@ void add_delays(const ProfiledRun& run, Changes* changes) {
       by_kind[{delay.kind, delay.waited_for}].emplace_back(rank.rank, delay);
   }
   for (const auto& [key, delays] : by_kind) {
+    const auto [kind, waited_for] = key;
     std::map<int, Nanoseconds> by_rank;
     for (const auto& [rank, delay] : delays) by_rank[rank] += delay.ns;
     const auto most =
         std::ranges::max_element(by_rank, {}, [](const auto& each) { return each.second; });
-    const auto group = key.first == DelayKind::Overlap
-                           ? fmt::format("{} ", group_kind_name(key.second))
-                           : std::string();
+    const std::string group =
+        kind == DelayKind::Overlap ? fmt::format("{} ", group_kind_name(waited_for)) : "";
     changes->push_back(
-        {group + words_of(key.first).what,
+        {group + words_of(kind).what,
          fmt::format("{:.3g} s on rank {} (gaps: {}, ranks: {})", to_seconds(most->second),
                      most->first, delays.size(), by_rank.size()),
-         words_of(key.first).advice, [delays = delays](OpDurations* durations) {
+         words_of(kind).advice, [delays = delays](OpDurations* durations) {
            for (const auto& [rank, delay] : delays) durations->compute[rank][delay.op] += delay.ns;
          }});
   }
