@@ -45,21 +45,7 @@ Status SizeTrials::run(const std::vector<SizeTrial>& wanted) {
     if (!has(trial.case_index, trial.step) && std::ranges::find(trials, trial) == trials.end())
       trials.push_back(trial);
   }
-  std::vector<Result<std::vector<SizedJob>>> found(trials.size(), std::vector<SizedJob>{});
-  {
-    Waiting waiting("searching plans");
-    std::atomic<int> searched = searched_;
-    share_among_threads(options_.jobs, trials.size(), [&](int, std::size_t i) {
-      found[i] = fit_plans(cases_, trials[i].case_index, trials[i].step, among_, options_.stop);
-      waiting.now(fmt::format("searching plans: {} sizes", ++searched));
-    });
-    searched_ = searched;
-  }
-  std::vector<std::vector<SizedJob>> plans;
-  for (auto& of_trial : found) {
-    ASSIGN_OR_RETURN(std::vector<SizedJob> jobs, std::move(of_trial));
-    plans.push_back(std::move(jobs));
-  }
+  ASSIGN_OR_RETURN(auto plans, plans_of(trials));
   std::vector<SizedJob*> jobs;
   for (std::vector<SizedJob>& of_trial : plans) {
     for (SizedJob& job : of_trial) jobs.push_back(&job);
@@ -69,14 +55,32 @@ Status SizeTrials::run(const std::vector<SizeTrial>& wanted) {
     Trial& trial = tried_[trials[i].case_index][trials[i].step];
     trial.played = best_of(cases_, plans[i]);
     trial.played.on_engine = options_.engine == Engine::Ideal;
-    price(&trial);
+    scale(&trial);
   }
   return Done{};
 }
 
+Result<std::vector<std::vector<SizedJob>>> SizeTrials::plans_of(
+    const std::vector<SizeTrial>& trials) {
+  std::vector<Result<std::vector<SizedJob>>> found(trials.size(), std::vector<SizedJob>{});
+  Waiting waiting("searching plans");
+  std::atomic<int> searched = searched_;
+  share_among_threads(options_.jobs, trials.size(), [&](int, std::size_t i) {
+    found[i] = fit_plans(cases_, trials[i].case_index, trials[i].step, among_, options_.stop);
+    waiting.now(fmt::format("searching plans: {} sizes", ++searched));
+  });
+  searched_ = searched;
+  std::vector<std::vector<SizedJob>> plans;
+  for (auto& of_trial : found) {
+    ASSIGN_OR_RETURN(std::vector<SizedJob> jobs, std::move(of_trial));
+    plans.push_back(std::move(jobs));
+  }
+  return plans;
+}
+
 Result<bool> SizeTrials::play_on_engine(const std::vector<const SizedJob*>& wanted) {
   std::vector<SizedJob*> jobs;
-  std::vector<double> ideal_s;  // by job: its iteration on the ideal engine
+  std::vector<double> ideal_s;  // iterations on the ideal engine, by job
   for (const SizedJob* job : wanted) {
     SizedJob& played = trial_of(*job).played;
     if (played.on_engine || !played.result) continue;
@@ -88,7 +92,7 @@ Result<bool> SizeTrials::play_on_engine(const std::vector<const SizedJob*>& want
   for (std::size_t i = 0; i < jobs.size(); ++i)
     engine_factor_[jobs[i]->of] = jobs[i]->result->iteration_s / ideal_s[i];
   for (auto& steps : tried_) {
-    for (auto& [step, trial] : steps) price(&trial);
+    for (auto& [step, trial] : steps) scale(&trial);
   }
   return !jobs.empty();
 }
@@ -106,18 +110,18 @@ std::vector<SizeStep> SizeTrials::steps_of(std::size_t case_index) const {
 std::vector<TriedSize> SizeTrials::days_of(std::size_t case_index) const {
   std::vector<TriedSize> sizes;
   for (const auto& [step, trial] : tried_[case_index])
-    sizes.push_back({step.nodes, days(trial.priced)});
+    sizes.push_back({step.nodes, days(trial.scaled)});
   return sizes;
 }
 
 SizedJob SizeTrials::on(std::size_t case_index, const SizeStep& step) const {
   const auto own = tried_[case_index].find(step);
   auto best = own;
-  for (auto other = tried_[case_index].begin(); other != own; ++other) {
-    if (other->first.gpus <= step.gpus && days(other->second.priced) < days(best->second.priced))
-      best = other;
+  for (auto smaller = tried_[case_index].begin(); smaller != own; ++smaller) {
+    const bool has_gpus = smaller->first.gpus <= step.gpus;
+    if (has_gpus && days(smaller->second.scaled) < days(best->second.scaled)) best = smaller;
   }
-  SizedJob job = best->second.priced;
+  SizedJob job = best->second.scaled;
   job.idle_nodes = step.nodes - best->first.nodes;
   if (job.idle_nodes > 0) job.economics = economics_of(cases_[case_index], job);
   return job;
@@ -134,22 +138,20 @@ double SizeTrials::share_of_days(const SizedJob& job) const {
 }
 
 SizeTrials::Trial& SizeTrials::trial_of(const SizedJob& job) {
-  const auto is_it = [&](const auto& one) {
-    const SizedJob& played = one.second.played;
+  const auto is_of_job = [&](const auto& tried) {
+    const SizedJob& played = tried.second.played;
     return played.nodes == job.nodes && played.gpus == job.gpus &&
            played.on_engine == job.on_engine;
   };
-  return std::ranges::find_if(tried_[job.of], is_it)->second;
+  return std::ranges::find_if(tried_[job.of], is_of_job)->second;
 }
 
-void SizeTrials::price(Trial* trial) const {
+void SizeTrials::scale(Trial* trial) const {
   const SizedJob& played = trial->played;
-  if (!played.result) {
-    trial->priced = played;
-    return;
-  }
-  trial->priced = played.on_engine ? played : slowed(played, engine_factor_[played.of]);
-  trial->priced.economics = economics_of(cases_[played.of], trial->priced);
+  trial->scaled = played;
+  if (!played.result) return;
+  if (!played.on_engine) trial->scaled = slowed(played, engine_factor_[played.of]);
+  trial->scaled.economics = economics_of(cases_[played.of], trial->scaled);
 }
 
 }  // namespace tandem

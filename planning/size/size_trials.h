@@ -39,9 +39,9 @@ class SizeTrials {
   // Returns the days that the case takes on each of them if all nodes work; infinity: no plan.
   std::vector<TriedSize> days_of(std::size_t case_index) const;
 
-  // Returns the case on a step that was tried, with the plan of this or of a smaller one that takes
-  // the fewest days, and with its time and cost on the chosen engine. If it was played on the ideal
-  // engine alone, its times are scaled as those of the last winner of its case.
+  // Returns the case on a step that was tried, with its time and cost on the chosen engine. If it
+  // takes fewer days on a smaller step, it is on that one, and the other nodes stand by: 768 work
+  // of 928. A time on the ideal engine alone is scaled as the last that was played on both.
   SizedJob on(std::size_t case_index, const SizeStep& step) const;
 
   // Returns the days that the job takes; infinity: no plan, or none that fits.
@@ -51,19 +51,22 @@ class SizeTrials {
 
  private:
   struct Trial {
-    SizedJob played;  // with its best plan
-    SizedJob priced;  // with its time and cost on the chosen engine
+    SizedJob played;  // with its best plan, and the time on the engine that it was played on
+    SizedJob scaled;  // the same with its time and cost on the chosen engine
   };
 
+  // Returns each trial's plans, not played.
+  Result<std::vector<std::vector<SizedJob>>> plans_of(const std::vector<SizeTrial>& trials);
+  // Returns the trial that on() has the job from.
   Trial& trial_of(const SizedJob& job);
-  void price(Trial* trial) const;
+  void scale(Trial* trial) const;
 
   const std::vector<SizeCase>& cases_;
   const std::vector<std::string>& among_;
   const SizeOptions& options_;
   std::vector<std::map<SizeStep, Trial>> tried_;  // by case
   std::vector<double> engine_factor_;  // by case: time on the chosen engine over the ideal one's
-  int searched_ = 0;
+  int searched_ = 0;                   // trials
 };
 
 }  // namespace tandem
