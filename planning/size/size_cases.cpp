@@ -88,22 +88,22 @@ std::string years_text(const SizeInputs& inputs) {
 
 // Checks that the totals of two cases can be compared.
 Status check_comparable(const std::string& path, const SizeCase& a, const SizeCase& b) {
-  const auto refused = [&](const char* of, const std::string& of_a, const std::string& of_b,
-                           const char* expected) {
-    return Error::at(path, fmt::format("found {} {} of '{}' and {} of '{}', expected {}", of, of_a,
-                                       a.offer, of_b, b.offer, expected));
+  const auto refused = [&](const std::string& of_a, const std::string& of_b, const char* key) {
+    return Error::at(path, fmt::format("found {} of '{}' and {} of '{}', expected one {} for all "
+                                       "candidates",
+                                       of_a, a.offer, of_b, b.offer, key));
   };
-  if (a.inputs.price.currency != b.inputs.price.currency)
-    return refused("price.currency", a.inputs.price.currency, b.inputs.price.currency,
-                   "one price.currency for all candidates");
+  const std::string &currency_a = a.inputs.price.currency, &currency_b = b.inputs.price.currency;
+  if (currency_a != currency_b)
+    return refused("price.currency " + currency_a, currency_b, "price.currency");
   if (a.inputs.years_of_total() != b.inputs.years_of_total())
-    return refused("a total over", years_text(a.inputs), "over " + years_text(b.inputs),
-                   "one size.years for all candidates");
+    return refused("a total over " + years_text(a.inputs), "over " + years_text(b.inputs),
+                   "size.years");
   return Done{};
 }
 
-// Returns the names of the groups that the cases are in, without repetition; nothing: of some group
-// only a part of the cases is in `taken`.
+// Returns the offers, or the jobs, of which all cases are taken, each once; nothing: of one of them
+// only a part is taken.
 std::optional<std::vector<std::string>> whole_groups(const std::vector<SizeCase>& cases,
                                                      const std::vector<bool>& taken,
                                                      std::string SizeCase::*group) {
@@ -118,8 +118,7 @@ std::optional<std::vector<std::string>> whole_groups(const std::vector<SizeCase>
   return names;
 }
 
-// Returns "; of B200" if the default is taken by that candidate alone, or "; of pretraining" by
-// that job; empty: by all cases.
+// Names those that take a default, if not all do: offers ("; of B200"), else jobs, else cases.
 std::string takers_text(const std::vector<SizeCase>& cases, const std::vector<bool>& taken) {
   if (std::ranges::find(taken, false) == taken.end()) return "";
   auto names = whole_groups(cases, taken, &SizeCase::offer);
