@@ -76,9 +76,9 @@ class Sizing {
   Offer offer_of(std::size_t first_case) const {
     const SizeCase& first = cases_[first_case];
     Offer offer{{first_case}, std::max(1, kMostGpus / first.node_gpus())};
-    // A number above the search's upper end stands for no limit.
-    const int most = nodes_within(first.inputs, first.node_gpus(), offer.most_nodes + 1);
-    if (most <= offer.most_nodes) offer.nodes_in_limits = working_nodes_within(first, most);
+    const int no_limit = offer.most_nodes + 1;
+    const int most = nodes_within(first.inputs, first.node_gpus(), no_limit);
+    if (most < no_limit) offer.nodes_in_limits = working_nodes_within(first, most);
     if (first.inputs.gpus_max > 0 && offer.nodes_in_limits)
       offer.most_nodes = *offer.nodes_in_limits;
     return offer;
@@ -88,7 +88,7 @@ class Sizing {
   // and their network are within the purchase budget.
   static int working_nodes_within(const SizeCase& c, int most) {
     const SizeInputs& inputs = c.inputs;
-    // Racks of which GPUs are left idle need the fewest spares.
+    // A plan may use 64 GPUs of a rack's 72. The idle ones stand in, so fewer racks are spares.
     const int used = power_of_two_down(c.node_gpus());
     const auto with_spares = [&](int nodes) {
       return nodes + spare_nodes(inputs, {nodes, used, c.node_gpus() - used});
@@ -117,9 +117,7 @@ class Sizing {
   // An offer's sizes tried so far. TriedSize::days is the largest share_of_days() of its jobs.
   struct Bracket {
     std::vector<TriedSize> tried;
-    // A job not yet tried on a size on which the jobs before it are in time; or one that is late
-    // there, on fewer nodes.
-    std::optional<SizeTrial> missing;
+    std::optional<SizeTrial> missing;  // a trial that may change `tried`
   };
   Bracket bracket(const Offer& offer) const {
     Bracket found;
@@ -133,9 +131,11 @@ class Sizing {
         }
         worst = std::max(worst, trials_.share_of_days(trials_.on(case_index, step)));
         if (worst <= 1) continue;
+        // The job is late, but may be in time on fewer of the nodes. The search of sizes, which
+        // goes by the first job, tries that job on them itself.
         const SizeInputs& inputs = cases_[case_index].inputs;
-        const auto better = cut_better(case_index, step, inputs.days - inputs.delivery_days);
-        if (case_index != first && better) found.missing = better;
+        const auto fewer = on_fewer_nodes(case_index, step, inputs.days - inputs.delivery_days);
+        if (case_index != first && fewer) found.missing = fewer;
         break;
       }
       found.tried.push_back({step.nodes, worst});
@@ -143,10 +143,10 @@ class Sizing {
     return found;
   }
 
-  // Returns the case on fewer nodes than the step's over which models are cut well, if it may take
-  // at most `days` on them; nothing: those were tried. The step's other nodes then stand by.
-  std::optional<SizeTrial> cut_better(std::size_t case_index, const SizeStep& step,
-                                      double days) const {
+  // Returns the case on fewer nodes than the step's, over which models are cut well and on which it
+  // may take at most `days`; nothing: all such were tried. The step's other nodes then stand by.
+  std::optional<SizeTrial> on_fewer_nodes(std::size_t case_index, const SizeStep& step,
+                                          double days) const {
     const auto nodes = even_within(trials_.days_of(case_index), days, step.nodes);
     if (!nodes) return std::nullopt;
     return on_whole_nodes(case_index, *nodes);
@@ -175,7 +175,7 @@ class Sizing {
   }
 
   // Finds the fewest nodes on which all jobs of an offer are in time, unless it has size.gpus. Then
-  // tries all jobs on the sizes to compare, and on fewer nodes where these may do more.
+  // tries all jobs on the sizes to compare, and on fewer nodes that may take fewer days.
   Status try_sizes() {
     std::vector<SizeTrial> wanted;
     do {
@@ -197,14 +197,14 @@ class Sizing {
       wanted.clear();
       for (const auto& [case_index, step] : compared) {
         const double days = SizeTrials::days(trials_.on(case_index, step));
-        if (const auto better = cut_better(case_index, step, days)) wanted.push_back(*better);
+        if (const auto fewer = on_fewer_nodes(case_index, step, days)) wanted.push_back(*fewer);
       }
     }
     return Done{};
   }
 
-  // Returns the sizes of size.gpus; or the fewest nodes that all jobs of the offer need, and the
-  // most that the limits allow, and near both, numbers over which models are cut well.
+  // Returns the sizes of size.gpus; or else the fewest nodes that all jobs of the offer need and
+  // the most that the limits allow, each with a number near it over which models are cut well.
   std::vector<SizeStep> steps_to_compare(const Offer& offer) const {
     std::vector<SizeStep> steps;
     const std::size_t first = offer.cases.front();
@@ -219,9 +219,9 @@ class Sizing {
       sizes.insert(*least);
       // The size just above it is what to buy if more is needed than is predicted.
       sizes.insert(std::min(size_up(*least + 1), offer.most_nodes));
-      int even = *least;
-      while (even_down(even) < even) ++even;
-      if (even <= offer.most_nodes) sizes.insert(even);
+      int even_up = *least;
+      while (even_down(even_up) < even_up) ++even_up;
+      if (even_up <= offer.most_nodes) sizes.insert(even_up);
     }
     if (const auto most = offer.nodes_in_limits) sizes.insert({size_down(*most), even_down(*most)});
     if (sizes.empty()) sizes.insert(offer.most_nodes);
@@ -229,19 +229,19 @@ class Sizing {
     return steps;
   }
 
-  // Returns those of the steps that all jobs of the offer were tried on, in order. If of several
-  // machines all jobs work on the same GPUs, as may be on 512 and 576 GPUs of NVL72, returns the
-  // first of them.
+  // Returns those of the steps that all jobs of the offer were tried on, in order. Of steps on
+  // which each job has the same nodes and GPUs, as may be on 512 and 576 GPUs of NVL72, only the
+  // first.
   std::vector<SizeStep> complete_steps(const Offer& offer, std::vector<SizeStep> steps) const {
     std::ranges::sort(steps);
     std::set<std::vector<SizeStep>> known;
     std::erase_if(steps, [&](const SizeStep& step) {
-      std::vector<SizeStep> used;  // by job: its nodes with those that stand by, and its GPUs
+      std::vector<SizeStep> used;  // by job
       for (const std::size_t case_index : offer.cases) {
         if (!trials_.has(case_index, step)) return true;
         const SizedJob job = trials_.on(case_index, step);
-        const int idle = std::max(job.idle_nodes, job.economics.spares);
-        used.push_back({job.nodes + idle, job.gpus});
+        const int standing_by = std::max(job.idle_nodes, job.economics.spares);
+        used.push_back({job.nodes + standing_by, job.gpus});
       }
       return !known.insert(used).second;
     });
@@ -266,8 +266,8 @@ class Sizing {
     return machines;
   }
 
-  // Returns the steps to show: those of size.gpus, or those that answer one of the questions if
-  // only this offer is asked; if none does, the one with the least excess.
+  // Returns the steps to show: those of size.gpus, or else those that answer a question if only
+  // this offer is asked; if none does, the one with the least excess.
   std::vector<SizeStep> steps_to_show(const Offer& offer) {
     if (!given_sizes(offer).empty()) return complete_steps(offer, steps_to_compare(offer));
     const std::vector<SizeStep> steps = complete_steps(offer);
@@ -327,7 +327,7 @@ class Sizing {
   }
 
   // Returns the result with every size that all jobs of its offer were tried on. The effects of
-  // NICs were played for the sizes that are shown alone; the others take them from one of these.
+  // NICs, which were played for the shown sizes alone, are those of the case's first shown size.
   SizeResult with_all_sizes(const SizeResult& result) {
     SizeResult all{.asked = result.asked, .seed = result.seed};
     const Machine* best = result.recommended() ? &result.machines[*result.recommended()] : nullptr;
@@ -349,7 +349,7 @@ class Sizing {
     return all;
   }
 
-  // Sets SizedJob::plain_numerics of the recommended machine's jobs.
+  // Sets SizedJob::plain_numerics of the recommended machine's jobs, from the ideal engine.
   Status play_plain_numerics(SizeResult* result) {
     const std::optional<std::size_t> best = result->recommended();
     if (!best) return Done{};
@@ -358,12 +358,12 @@ class Sizing {
       if (!cases_[job.of].inputs.any_numerics) continue;
       ASSIGN_OR_RETURN(std::vector<SizedJob> plain,
                        with_plain_numerics(job, among_, options_.stop));
-      SizedJob chosen = job;
-      std::vector<SizedJob*> jobs = {&chosen};
+      SizedJob own = job;
+      std::vector<SizedJob*> jobs = {&own};
       for (SizedJob& plan : plain) jobs.push_back(&plan);
       RETURN_IF_ERROR(play_sizes(cases_, Engine::Ideal, options_, jobs));
       if (const auto& best_plain = best_of(cases_, plain).result)
-        job.plain_numerics = best_plain->iteration_s / chosen.result->iteration_s;
+        job.plain_numerics = best_plain->iteration_s / own.result->iteration_s;
     }
     return Done{};
   }
