@@ -26,12 +26,13 @@ std::vector<std::string> space_of(const Scenario& scenario, bool any_numerics,
   return among;
 }
 
-// Returns the job with its best plan without ZeRO 3 and with its best plan with it, those that
-// there are; or with the reason why there is none.
+// Returns the job with its best plan without ZeRO 3, and with its best plan with it, where there is
+// one; or with the reason why there is none.
 Result<std::vector<SizedJob>> find_plans(SizedJob job, const std::vector<std::string>& among,
                                          const std::function<bool()>& stop) {
   ASSIGN_OR_RETURN(const Space space, Space::among(among));
-  if (refinements_in(space) != std::vector<Refinement>{{}})
+  const std::vector<Refinement> unrefined_alone = {{}};
+  if (refinements_in(space) != unrefined_alone)
     return Error{
         "--among: found parallel.layout, schedule.vocabulary or schedule.order = auto, expected "
         "named orders alone: a sizing compares plans that are not refined; tandem tune refines "
@@ -61,6 +62,17 @@ Result<std::vector<SizedJob>> find_plans(SizedJob job, const std::vector<std::st
   return std::vector{std::move(job)};
 }
 
+// Returns the numbers of GPUs of each node to try. For 2 nodes of 72:
+//   144 GPUs  72, and the largest power of two below, 64
+//   128 GPUs  64, an equal share of each
+//   127 GPUs  72: the last node has GPUs without work
+std::vector<int> used_gpus(const SizeStep& step, int node_gpus) {
+  const int power = power_of_two_down(node_gpus);
+  if (step.gpus == step.nodes * node_gpus && power < node_gpus) return {node_gpus, power};
+  if (step.nodes > 1 && step.gpus % step.nodes == 0) return {step.gpus / step.nodes};
+  return {node_gpus};
+}
+
 }  // namespace
 
 Result<std::vector<SizedJob>> fit_plans(const std::vector<SizeCase>& cases, std::size_t case_index,
@@ -68,18 +80,8 @@ Result<std::vector<SizedJob>> fit_plans(const std::vector<SizeCase>& cases, std:
                                         const std::function<bool()>& stop) {
   const SizeCase& c = cases[case_index];
   const int node_gpus = c.node_gpus();
-  // The numbers of GPUs of each node to try, for nodes of 72:
-  //   all of 2 nodes' 144: 72, and the largest power of two below, 64
-  //   128 of them: an equal share of each, 64
-  //   127 of them, or a part of a single node: 72, so that the last node has GPUs without work
-  std::vector<int> used_gpus = {node_gpus};
-  if (step.gpus == step.nodes * node_gpus) {
-    if (power_of_two_down(node_gpus) < node_gpus) used_gpus.push_back(power_of_two_down(node_gpus));
-  } else if (step.nodes > 1 && step.gpus % step.nodes == 0) {
-    used_gpus = {step.gpus / step.nodes};
-  }
   std::vector<SizedJob> all;
-  for (const int used : used_gpus) {
+  for (const int used : used_gpus(step, node_gpus)) {
     SizedJob job{.job = c.job, .offer = c.offer, .of = case_index, .nodes = step.nodes};
     job.scenario = c.scenario;
     job.gpus = used == node_gpus ? step.gpus : step.nodes * used;
@@ -87,7 +89,6 @@ Result<std::vector<SizedJob>> fit_plans(const std::vector<SizeCase>& cases, std:
     if (used != node_gpus)
       job.scenario.cluster.spec = with_part_of_node(job.scenario.cluster.spec, used);
     const int stated = job.batch();
-    // A batch near the stated one that can be cut over more of the GPUs, if there is one.
     const int even = even_batch(stated, job.gpus, c.inputs.batch_tolerance);
     for (const int batch : even == stated ? std::vector{stated} : std::vector{stated, even}) {
       job.scenario.job.plan.global_batch = batch;
@@ -96,9 +97,9 @@ Result<std::vector<SizedJob>> fit_plans(const std::vector<SizeCase>& cases, std:
       all.insert(all.end(), found.begin(), found.end());
     }
   }
-  const bool any = std::ranges::any_of(all, [](const SizedJob& job) { return !!job.plan; });
-  if (!any) return std::vector{all.front()};
-  std::erase_if(all, [](const SizedJob& job) { return !job.plan; });
+  const auto has_no_plan = [](const SizedJob& job) { return !job.plan; };
+  if (std::ranges::all_of(all, has_no_plan)) return std::vector{all.front()};
+  std::erase_if(all, has_no_plan);
   return all;
 }
 

@@ -18,21 +18,21 @@ struct SizeStep {
   auto operator<=>(const SizeStep&) const = default;
 };
 
-// Returns the job with the plans that are best at stage level, without ZeRO 3 and with it; or once
-// with the reason why there is none. Tries to use all GPUs of a node, and the largest power of two
-// of them; the stated batch, and even_batch(), one near it.
+// Returns the job with each of its plans to play; or once, with the reason why there is none. Plans
+// use all GPUs of a node, or the largest power of two of them; the stated batch, or even_batch(),
+// one near it. Of each, the best at stage level without ZeRO 3 counts, and the best with it.
 Result<std::vector<SizedJob>> fit_plans(const std::vector<SizeCase>& cases, std::size_t case_index,
                                         const SizeStep& step, const std::vector<std::string>& among,
                                         const std::function<bool()>& stop);
 
-// Returns the job with such plans in the scenario's own precision, recipe and dispatcher, on
-// the same GPUs and with the same batch.
+// Returns the job with its plans in the scenario's own precision, recipe and dispatcher, on the
+// same GPUs and with the same batch.
 Result<std::vector<SizedJob>> with_plain_numerics(const SizedJob& job,
                                                   const std::vector<std::string>& among,
                                                   const std::function<bool()>& stop);
 
-// Returns the best of a job's plans that were played: with the fewest days, at the certainty with
-// which the deadline is kept, times nodes, spares counted. REQUIRES: there is one.
+// Returns the best of a job's plans that were played: the one with the least days_late() times
+// nodes, spares counted. REQUIRES: there is one.
 const SizedJob& best_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& plans);
 
 }  // namespace tandem
