@@ -37,16 +37,19 @@ bool is_possible(const SizedJob& job) { return job.result && job.result->trainin
 // Returns the value over its limit; 0: there is no limit.
 double share_of_limit(double value, double limit) { return limit > 0 ? value / limit : 0; }
 
-// Returns whether no number of spares keeps the job running as long as wanted. A number of the
-// user's own is taken as it is.
+// Returns whether nodes fail so fast that no number of spares is enough. A number that the user
+// states is taken as it is.
 bool fails_too_fast(const SizeInputs& inputs, const Economics& e) {
   return inputs.chooses_spares() && e.available < kWantedAvailability;
 }
 
-// A machine's need over a limit of [size]. Above 1 the limit is exceeded.
+// A machine's need over a limit of [size], and why the machine is ruled out if the limit is not
+// kept.
 struct Excess {
   double times = 0;
-  std::string reason;  // for which it is exceeded
+  std::string reason;  // "later than 90 days"
+
+  bool is_kept() const { return times <= 1 + 1e-9; }
 };
 
 Excess time_excess(const SizeCase& c, const SizedJob& job) {
@@ -104,7 +107,16 @@ std::vector<std::string> time_warnings(const JobsOfCases& all, std::size_t job) 
   return lines;
 }
 
-constexpr double kWithin = 1 + 1e-9;  // the largest Excess::times within a limit
+// Returns the largest excess of the machine's limits and of its jobs' time.
+Excess worst_excess(const JobsOfCases& all, const Machine& machine) {
+  Excess worst = limit_excess(all, machine);
+  for (const std::size_t job : machine.jobs) {
+    Excess late = time_excess(all.case_of(job), all[job]);
+    if (machine.jobs.size() > 1) late.reason = all[job].job + ": " + late.reason;
+    if (late.times > worst.times) worst = late;
+  }
+  return worst;
+}
 
 double total_of(const JobsOfCases& all, const Machine& machine) {
   const SizeInputs& inputs = all.inputs_of(machine.jobs.front());
@@ -175,12 +187,12 @@ Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {
   const SizeCase& c = all.case_of(jobs.front());
   Machine machine{.offer = first.offer, .jobs = std::move(jobs)};
   machine.days_late = c.inputs.delivery_days;
-  int nodes = 0;
+  int nodes = 0;  // that work or stand by
   for (const std::size_t job : machine.jobs) {
-    machine.nodes = std::max(machine.nodes, all[job].nodes);
-    nodes =
-        std::max(nodes, all[job].nodes + std::max(all[job].economics.spares, all[job].idle_nodes));
-    machine.days_late += all.inputs_of(job).weight * all[job].economics.days_late();
+    const SizedJob& sized = all[job];
+    machine.nodes = std::max(machine.nodes, sized.nodes);
+    nodes = std::max(nodes, sized.nodes + std::max(sized.economics.spares, sized.idle_nodes));
+    machine.days_late += all.inputs_of(job).weight * sized.economics.days_late();
   }
   machine.spares = nodes - machine.nodes;
   machine.gpus = nodes * c.node_gpus();
@@ -198,20 +210,14 @@ Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {
   machine.total = total_of(all, machine);
   const auto has_plan = [&](std::size_t job) { return all[job].result.has_value(); };
   if (!std::ranges::all_of(machine.jobs, has_plan)) machine.total = machine.days_late = kNever;
-  Excess worst = limit_excess(all, machine);
-  for (const std::size_t job : machine.jobs) {
-    Excess late = time_excess(all.case_of(job), all[job]);
-    if (late.times > kWithin && machine.jobs.size() > 1)
-      late.reason = all[job].job + ": " + late.reason;
-    if (late.times > worst.times) worst = late;
-  }
+  const Excess worst = worst_excess(all, machine);
   machine.excess = worst.times;
-  if (worst.times > kWithin) machine.reason = worst.reason;
+  if (!worst.is_kept()) machine.reason = worst.reason;
   return machine;
 }
 
 bool can_run_within_limits(const JobsOfCases& all, const Machine& machine) {
-  return limit_excess(all, machine).times <= kWithin &&
+  return limit_excess(all, machine).is_kept() &&
          std::ranges::all_of(machine.jobs, [&](std::size_t job) { return is_possible(all[job]); });
 }
 
@@ -223,9 +229,8 @@ bool are_bought_and_rented(const std::vector<Machine>& machines) {
 std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines, const JobsOfCases& all) {
   const auto is_in_time = [&](const Machine& m) {
-    return std::ranges::all_of(m.jobs, [&](std::size_t job) {
-      return time_excess(all.case_of(job), all[job]).times <= kWithin;
-    });
+    return std::ranges::all_of(
+        m.jobs, [&](std::size_t job) { return time_excess(all.case_of(job), all[job]).is_kept(); });
   };
   switch (question) {
     case SizeAnswer::Least:
@@ -277,27 +282,27 @@ void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result) {
 
 std::vector<NetworkComparison> network_comparisons(const std::vector<SizeCase>& cases,
                                                    const SizeResult& result) {
-  const std::vector<SizedJob>& sized = result.sized;
   std::vector<NetworkComparison> all;
-  const auto cluster = [&](std::size_t i) -> const ClusterSpec& {
-    return cases[sized[i].of].scenario.cluster.spec;
+  const auto cluster = [&](const SizedJob& job) -> const ClusterSpec& {
+    return cases[job.of].scenario.cluster.spec;
   };
-  for (std::size_t i = 0; i < sized.size(); ++i) {
-    if (!sized[i].result) continue;
-    std::size_t best = i;
-    for (std::size_t j = 0; j < sized.size(); ++j) {
-      const bool alike = sized[j].result && sized[j].job == sized[i].job &&
-                         sized[j].gpus == sized[i].gpus && sized[j].nodes == sized[i].nodes &&
-                         cluster(j).device.name == cluster(i).device.name &&
-                         cluster(j).gpus_per_node == cluster(i).gpus_per_node;
-      if (alike && sized[j].result->iteration_s < sized[best].result->iteration_s) best = j;
+  for (const SizedJob& job : result.sized) {
+    if (!job.result) continue;
+    const SizedJob* best = &job;
+    for (const SizedJob& other : result.sized) {
+      const bool is_alike = other.result && other.job == job.job && other.gpus == job.gpus &&
+                            other.nodes == job.nodes &&
+                            cluster(other).device.name == cluster(job).device.name &&
+                            cluster(other).gpus_per_node == cluster(job).gpus_per_node;
+      if (is_alike && other.result->iteration_s < best->result->iteration_s) best = &other;
     }
-    const auto is_told = [&](const NetworkComparison& told) {  // of a size with idle nodes
-      return told.job == sized[i].job && told.offer == sized[i].offer && told.gpus == sized[i].gpus;
+    // A plan may be there twice, on machines with and without idle nodes.
+    const auto is_same = [&](const NetworkComparison& one) {
+      return one.job == job.job && one.offer == job.offer && one.gpus == job.gpus;
     };
-    if (best == i || std::ranges::any_of(all, is_told)) continue;
-    all.push_back({sized[i].job, sized[i].offer, sized[best].offer, sized[i].gpus,
-                   sized[i].result->iteration_s / sized[best].result->iteration_s});
+    if (best == &job || std::ranges::any_of(all, is_same)) continue;
+    all.push_back({job.job, job.offer, best->offer, job.gpus,
+                   job.result->iteration_s / best->result->iteration_s});
   }
   return all;
 }
