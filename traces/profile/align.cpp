@@ -1,7 +1,5 @@
-// Finds clock shifts in two steps. Each rank gets a difference to the first rank of its
-// collectives, the median difference of their ends, or one that their transfers bound. Shifts then
-// spread along these pairs from rank to rank. In: ranks with clocks of their own. Out: the same
-// ranks on the clock of the first of each connected set.
+// Finds by how much clocks differ, for pairs of ranks, and spreads shifts along these pairs from
+// rank to rank.
 #include "traces/profile/align.h"
 
 #include <fmt/format.h>
@@ -42,14 +40,14 @@ struct Matched {
 using Nanospan = std::pair<Nanoseconds, Nanoseconds>;
 using MatchedCollectives = std::map<CollectiveKey, Matched>;
 
-// A collective and its participants, as far as a kernel's arguments say. Size 0: not far enough.
+// A collective and its participants, as a kernel's arguments say.
 struct Participants {
   std::string group, ranks, collective;
-  int size = 0;
+  int size = 0;  // 0: the arguments do not say who takes part
 };
 
-// Says whether the kernel is a transfer of a pipeline of which the profile tells all of the
-// pipeline's ranks, not both of its own: one of a batch (batch_isend_irecv), for example.
+// Says whether the kernel is a transfer in a pipeline of more than two ranks, and the profile does
+// not tell between which: one of a batch (batch_isend_irecv), for example.
 bool lacks_ends(const ProfileRank& rank, const ProfileKernel& kernel) {
   if (kernel.collective < 0) return false;
   const CollectiveArgs& args = rank.collectives[kernel.collective];
@@ -89,36 +87,34 @@ bool ends_together(std::string_view collective) {
   return false;
 }
 
+// Adds the rank's collectives and transfers. `place`: the rank's, in the profile.
 void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollectives* all) {
-  using Group = std::tuple<std::string, std::string, std::string>;
-  std::map<Group, std::int64_t> totals, seen;
-  const auto each = [&](const auto& use) {
-    for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
-      if (rank.kernels[i].collective < 0) continue;
-      const Participants who = participants_of(rank, rank.kernels[i]);
-      if (who.size >= 2) use(i, who);
+  using Group = std::tuple<std::string, std::string, std::string>;   // with ranks and collective
+  std::map<Group, std::vector<std::pair<std::size_t, int>>> groups;  // kernels, their group sizes
+  for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
+    if (rank.kernels[i].collective < 0) continue;
+    const Participants who = participants_of(rank, rank.kernels[i]);
+    if (who.size >= 2) groups[{who.group, who.ranks, who.collective}].emplace_back(i, who.size);
+  }
+  for (const auto& [of_group, kernels] : groups) {
+    const auto& [group, ranks, collective] = of_group;
+    std::int64_t unnumbered = 0;
+    for (const auto& [kernel, size] : kernels) {
+      CollectiveKey key{group, ranks, collective,
+                        rank.collectives[rank.kernels[kernel].collective].sequence};
+      // Without sequence numbers kernels match by order. The key holds the group's total, so that
+      // ranks with unequal totals do not match.
+      if (std::get<3>(key) < 0)
+        key = {group, ranks, fmt::format("{} of {}", collective, kernels.size()), unnumbered++};
+      Matched& matched = (*all)[key];
+      matched.group_size = size;
+      matched.ends_together = ends_together(collective);
+      matched.is_transfer = collective == "send/recv" && ranks.find('>') != std::string::npos;
+      // A sequence number that a rank uses twice counts once.
+      if (matched.participations.empty() || matched.participations.back().rank != place)
+        matched.participations.push_back({place, kernel});
     }
-  };
-  each([&](std::size_t, const Participants& who) {
-    ++totals[{who.group, who.ranks, who.collective}];
-  });
-  each([&](std::size_t i, const Participants& who) {
-    const Group group{who.group, who.ranks, who.collective};
-    const std::int64_t sequence = rank.collectives[rank.kernels[i].collective].sequence;
-    // Without sequence numbers kernels match by order. The key holds the group's total, so that
-    // ranks with unequal totals do not match.
-    CollectiveKey key{who.group, who.ranks, who.collective, sequence};
-    if (sequence < 0)
-      key = {who.group, who.ranks, fmt::format("{} of {}", who.collective, totals[group]),
-             seen[group]++};
-    Matched& matched = (*all)[key];
-    matched.group_size = who.size;
-    matched.ends_together = ends_together(who.collective);
-    matched.is_transfer = who.collective == "send/recv" && who.ranks.find('>') != std::string::npos;
-    // A sequence number that a rank uses twice counts once.
-    if (matched.participations.empty() || matched.participations.back().rank != place)
-      matched.participations.push_back({place, i});
-  });
+  }
 }
 
 // By pair of ranks (a, b): a's clock minus b's clock at one moment.
@@ -143,9 +139,10 @@ Differences differences_of(const Profile& profile, const MatchedCollectives& mat
   return differences;
 }
 
-// Returns differences from transfers, of which none is received before it is sent. If the first
-// rank sends, its end less the receiver's is at most the difference of their clocks; if it
-// receives, at least. The middle of both bounds is taken, or the only one.
+// Returns differences from transfers, of which none is received before it is sent: if the first
+// rank's send ends at 10 by its clock, and the second's receive at 7 by its own, the first clock is
+// ahead by at least 3. Receives of the first rank give the most. The middle of both bounds is
+// taken, or the only one.
 Differences bounded_by_transfers(const Profile& profile, const MatchedCollectives& matched) {
   struct Bounds {
     std::optional<Nanoseconds> least, most;
@@ -207,28 +204,29 @@ class Clocks {
   }
 
  private:
-  // Sets the shift of rank `to` by that of `from`. Returns true, which its callers return.
-  bool spread(std::size_t from, std::size_t to, Nanoseconds difference) {
+  void spread(std::size_t from, std::size_t to, Nanoseconds difference) {
     known_[to] = true;
     shifts_[to] = shifts_[from] + difference;
     profile_.ranks[to].clock_set = profile_.ranks[from].clock_set;
-    return true;
   }
-  // These set the shift of one more rank. They return false if no known rank is connected with an
-  // unknown one: by a pair in `differences`, or by a clock that they share.
+  // These spread the shift of a known rank to one unknown rank that is connected with it, by a pair
+  // in `differences` or by a clock that they share. They return false if there is none.
   bool spread_along(const Differences& differences) {
     for (const auto& [pair, difference] : differences) {
       const auto [a, b] = pair;
       if (known_[a] == known_[b]) continue;
-      return known_[a] ? spread(a, b, difference) : spread(b, a, -difference);
+      known_[a] ? spread(a, b, difference) : spread(b, a, -difference);
+      return true;
     }
     return false;
   }
   bool spread_on_clocks() {
     for (std::size_t to = 0; to < known_.size(); ++to) {
-      for (std::size_t from = 0; from < known_.size() && !known_[to]; ++from) {
-        if (known_[from] && on_one_clock(profile_.ranks[from], profile_.ranks[to]))
-          return spread(from, to, 0);
+      if (known_[to]) continue;
+      for (std::size_t from = 0; from < known_.size(); ++from) {
+        if (!known_[from] || !on_one_clock(profile_.ranks[from], profile_.ranks[to])) continue;
+        spread(from, to, 0);
+        return true;
       }
     }
     return false;

@@ -7,15 +7,15 @@
 
 namespace tandem {
 
-// Aligns clocks. A collective of two ranks or more ends on all of them at about the same time. So
-// the difference of two clocks is the median difference of the ends of all collectives that the
-// one rank has and the other is the first of; without any, it is as their transfers allow, none of
-// which is received before it is sent. From the first rank on, each rank that is connected with a
-// known one gets its shift, which is kept as clock_shift_ns. Ranks without a connection begin a new
-// clock_set. Two kernels are one collective if they have the same process group and ranks, and the
-// same sequence number (or place in the group's order, where no number is given). A send and its
-// receive are one if sender, receiver and place in their order agree. Broadcasts do not count:
-// their ends differ.
+// Aligns clocks. From the first rank on, each rank that is connected with a known one gets a shift,
+// which is kept as clock_shift_ns. Ranks without a connection begin a new clock_set. Connected are
+// the first rank of a collective or transfer with its others, and ranks that share a clock:
+//   collectives  end on all of their ranks at about the same time, so clocks differ by the median
+//                difference of ends. Broadcasts do not count: their ends differ
+//   transfers    are not received before they are sent, which bounds the difference
+// Kernels are one collective if they have the same process group, ranks and sequence number (or
+// place in the group's order, where no number is given). A send and its receive are one if sender,
+// receiver and place in their order agree.
 //
 // Then sets transfer_start_ns of each communication that all ranks of its group have to the start
 // of the last one. Kernels without collectives' arguments stay as they are; transfers whose other
