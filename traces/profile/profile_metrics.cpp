@@ -70,21 +70,19 @@ struct InFlight {
 std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labels) {
   std::ranges::stable_sort(flights, {}, &InFlight::start_ns);
   std::vector<Intervals> shares(labels);
-  InFlight last;  // of the flights so far, the one that ends last
-  Nanoseconds from = std::numeric_limits<Nanoseconds>::min();  // instants before it are given
-  const auto give_until = [&](Nanoseconds until) {
-    until = std::min(until, last.end_ns);
-    if (until > from) shares[last.label].emplace_back(from, until);
-    from = std::max(from, until);
+  constexpr Nanoseconds kBeforeAll = std::numeric_limits<Nanoseconds>::min();
+  Nanoseconds given = kBeforeAll;       // instants before it are given
+  InFlight last{.end_ns = kBeforeAll};  // of the flights so far, the one that ends last
+  const auto give_last_until = [&](Nanoseconds until) {
+    const Nanoseconds end = std::min(until, last.end_ns);
+    if (end > given) shares[last.label].emplace_back(given, end);
+    given = std::max(given, until);
   };
-  bool any = false;
   for (const InFlight& flight : flights) {
-    if (any) give_until(flight.start_ns);
-    if (!any || flight.end_ns > last.end_ns) last = flight;
-    from = std::max(from, flight.start_ns);
-    any = true;
+    give_last_until(flight.start_ns);
+    if (flight.end_ns > last.end_ns) last = flight;
   }
-  if (any) give_until(last.end_ns);
+  give_last_until(last.end_ns);
   return shares;
 }
 
@@ -103,7 +101,7 @@ struct PeerWaits {
 void add_size(const ProfileRank& rank, const ViewedKernel& viewed, CommTotal* total) {
   const std::optional<double> bytes = bytes_of(rank, *viewed.kernel);
   const std::optional<CommKind> kind = comm_kind_of(total->label.collective);
-  if (!bytes || *bytes == 0 || !kind) return;
+  if (bytes.value_or(0) == 0 || !kind) return;
   const int ranks =
       *kind == CommKind::SendRecv ? 2 : rank.collectives[viewed.kernel->collective].group_size;
   ++total->sized;
@@ -150,17 +148,17 @@ struct LabelledComm {
 // Adds up communication by label. `compute`: when the rank computes.
 std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
                                 const Intervals& compute, bool by_kind) {
-  std::map<CommLabel, std::size_t> places;  // into `totals`
+  std::map<CommLabel, std::size_t> numbers;  // into `totals`, by label
   CommLabels labels(rank, by_kind);
   std::vector<LabelledComm> comms;
   for (const ViewedKernel& viewed : all) {
     if (viewed.activity != Activity::Communication || viewed.end_ns <= viewed.start_ns) continue;
     comms.push_back({&viewed, &labels.of(*viewed.kernel)});
-    places.try_emplace(*comms.back().label, 0);
+    numbers.try_emplace(*comms.back().label, 0);
   }
   std::vector<CommTotal> totals;
-  for (auto& [label, place] : places) {
-    place = totals.size();
+  for (auto& [label, number] : numbers) {
+    number = totals.size();
     totals.push_back({.label = label});
   }
   std::vector<Intervals> own(totals.size());
@@ -168,14 +166,14 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Viewe
   std::vector<InFlight> flights;
   for (const LabelledComm& comm : comms) {
     const ViewedKernel& viewed = *comm.viewed;
-    const std::size_t place = places.at(*comm.label);
-    CommTotal& total = totals[place];
+    const std::size_t number = numbers.at(*comm.label);
+    CommTotal& total = totals[number];
     ++total.count;
     if (viewed.kernel->collective >= 0) ++total.with_arguments;
     add_size(rank, viewed, &total);
-    waits[place].add(*viewed.kernel);
-    own[place].emplace_back(viewed.start_ns, viewed.end_ns);
-    flights.push_back({viewed.start_ns, viewed.end_ns, place});
+    waits[number].add(*viewed.kernel);
+    own[number].emplace_back(viewed.start_ns, viewed.end_ns);
+    flights.push_back({viewed.start_ns, viewed.end_ns, number});
   }
   const std::vector<Intervals> shares = shares_of(std::move(flights), totals.size());
   for (std::size_t i = 0; i < totals.size(); ++i) {
@@ -260,9 +258,9 @@ void set_exposed(const std::vector<Nanoseconds>& awaited, ProfileSplit* split) {
   for (CommTotal& kind : split->kinds) {
     kind.exposed_ns = 0;
     for (const CommTotal& comm : split->comms) {
-      const bool is_of_kind =
+      const bool is_part =
           kind.label.kind ? comm.label.kind == kind.label.kind : comm.label == kind.label;
-      if (is_of_kind) kind.exposed_ns += comm.exposed_ns;
+      if (is_part) kind.exposed_ns += comm.exposed_ns;
     }
   }
 }
@@ -387,6 +385,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   split.overlap_ns = length_of(intersection_of(communication, compute));
   split.idle_ns = split.span_ns - length_of(busy);
   split.exposed_ns = split.communication_ns - split.overlap_ns;
+  // What is left of the busy time has neither compute nor communication.
   split.memory_alone_ns = length_of(busy) - split.compute_ns - split.exposed_ns;
   split.comms = comms_of(rank, all, compute, /*by_kind=*/false);
   split.kinds = comms_of(rank, all, compute, /*by_kind=*/true);

@@ -43,7 +43,7 @@ struct ProfileWindow {
   }
 };
 
-// Chooses the steps as HTA does:
+// Chooses the steps as HTA does (window.cpp):
 // - With two ProfilerSteps or more (by name, over all ranks), the kernels count that were launched
 //   before each rank's last step began.
 // - Without ProfilerSteps, whole repetitions count if the compute kernels repeat in one order, at
@@ -76,7 +76,7 @@ struct CommTotal {
   Nanoseconds time_ns = 0;          // of the union of its kernels
   Nanoseconds overlap_ns = 0;       // part of time_ns beside compute
   Nanoseconds exposed_ns = 0;       // without compute; shared time counts once
-  Nanoseconds waiting_ns = 0;       // part of time_ns: all of these wait for peers, where known
+  Nanoseconds waiting_ns = 0;       // part of time_ns: none transfers, as all wait for peers
   std::int64_t with_arguments = 0;  // those of `count` whose arguments are known
   // The members below cover only the communication whose size is known.
   std::int64_t sized = 0;    // how many
