@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -66,8 +67,8 @@ Nanoseconds waits_bound(const OrderTraits& order, const StageRanks& stages, int 
   }
   // After each action the rank waits for its transfer, but for the last one.
   if (order.exchanges == BatchedP2p::EachAction) return all - last;
-  // Otherwise transfers go in pairs. A microbatch on a stage between two ranks makes its rank wait
-  // for at least one of the two edges.
+  // Otherwise transfers go in pairs. Each microbatch that passes through the rank, but for the last
+  // one, makes it wait for one of its two edges: with 4, and edges of 1 and 2 ms, for 3 x 1 ms.
   if (passing == 0) return 0;
   return (passing - 1) * std::min(stages.edge(rank - 1, rank), stages.edge(rank, rank + 1));
 }
@@ -88,14 +89,14 @@ struct MicroBatch {
   std::vector<std::int64_t> counts;  // rounded_counts()
   WorkBound work = {};
 
-  // Whether one pass takes no longer than passes of `part` with the same samples: they must fill
-  // it, and have at least as many rows after rounding.
+  // Whether one pass takes no longer than the passes of `part` over the same samples. These must be
+  // a whole number of passes, and have no fewer rows after rounding: 4 passes of 2 rows for 8.
   bool takes_no_longer_than_parts(const MicroBatch& part) const {
     const int passes = samples / part.samples;
-    return passes * part.samples == samples &&
-           std::ranges::equal(counts, part.counts, [&](std::int64_t all, std::int64_t each) {
-             return all <= passes * each;
-           });
+    const auto has_no_more = [&](std::int64_t all, std::int64_t each) {
+      return all <= passes * each;
+    };
+    return passes * part.samples == samples && std::ranges::equal(counts, part.counts, has_no_more);
   }
 };
 
@@ -112,9 +113,9 @@ WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout)
   return {whole.least() * layout.microbatches(base_) / layout.pp, chain};
 }
 
-// Measures without recompute, which no setting of recompute beats by more than rounding. Recomputed
-// kernels may be merged into others. A merged kernel, which takes a microsecond at least, is
-// rounded to a nanosecond once instead of twice: so the bound is lowered by a thousandth.
+// Measures without recompute. A setting of recompute may beat that by rounding alone: it may merge
+// two kernels, which are then rounded to a nanosecond once and not twice. A kernel takes at least a
+// microsecond, so a thousandth less is a bound.
 WorkBound StageLevel::least_exposed_work(Layout layout) {
   layout.recompute = Recompute::None;
   layout.recompute_modules = kAsScenario;
@@ -161,31 +162,30 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
                     std::vector<Nanoseconds>(layout.pp)};
   for (int rank = 0; rank + 1 < layout.pp; ++rank)
     placed.edges[rank] = transfer_ns(layout, rank, rank + 1);
-  // The time from the iteration's start to a stage's first forward, and from its last backward to
-  // the iteration's end.
+  // By stage: the time before its first forward, and behind its last backward.
   std::vector<Nanoseconds> before(passes.size()), behind(passes.size());
   for (std::size_t s = 1; s < passes.size(); ++s) {
     before[s] = before[s - 1] + passes[s - 1].forward + placed.edge_before(s);
     behind[s] = behind[s - 1] + passes[s - 1].backward + placed.edge_before(s);
   }
   RankEnds ends;
-  Nanoseconds last = 0;
+  Nanoseconds iteration = 0;  // if backwards are not split
   for (const std::vector<int>& stages_here : stages_of_ranks(order, layout)) {
-    Nanoseconds start = INT64_MAX, tail = INT64_MAX, work = 0;
+    Nanoseconds before_first = INT64_MAX, behind_last = INT64_MAX, work = 0;
     for (const int stage : stages_here) {
       const PassTimes& pass = passes[stage];
-      start = std::min(start, before[stage]);
-      tail = std::min(tail, behind[stage]);
+      before_first = std::min(before_first, before[stage]);
+      behind_last = std::min(behind_last, behind[stage]);
       work += chain_microbatches * (whole_backwards ? pass.forward + pass.backward : pass.least());
     }
     if (!playing.overlap_p2p && layout.pp > 1)
       work += waits_bound(order, placed, chain_microbatches, static_cast<int>(ends.size()));
-    ends.push_back(start + work);
-    last = std::max(last, start + work + tail);
+    ends.push_back(before_first + work);
+    iteration = std::max(iteration, before_first + work + behind_last);
   }
   // The first stage's backward is the last of all, as it waits for those of the stages behind it.
   Nanoseconds& end_of_first_stage = ends[placed.rank_of.front()];
-  if (whole_backwards) end_of_first_stage = std::max(end_of_first_stage, last);
+  if (whole_backwards) end_of_first_stage = std::max(end_of_first_stage, iteration);
   return ends;
 }
 
@@ -229,7 +229,7 @@ std::vector<Nanoseconds> StageLevel::optimizer_ns(
 //   ahead     the gather of the first stage's parameters, if it waits for it
 //   reduced   all ranks' passes and the reductions of gradients that follow them
 //   behind    the optimizer, and the gather of parameters after it
-// and takes at least `lanes`, the data-parallel communication of the busiest rank in a row.
+// and takes at least `lane`, the data-parallel communication of the busiest rank in a row.
 Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
   const auto& [layout, playing, sharing] = candidate;
   const OrderedPlan plan = ordered_plan(candidate);
@@ -248,32 +248,31 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   };
   const bool has_buckets = buckets_first_stage(sharing, order.chains);
   const bool gathers_often = plan.gathers_each_microbatch();
-  Nanoseconds reduced = 0, behind = 0, lanes = 0;
+  const bool gathers_at_end = plan.zero < 3 && !sharing.param_gather;
+  Nanoseconds reduced = 0, behind = 0, lane = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
-    double parameters = 0, smallest_stage = 1e300;
+    double parameters = 0, last_reduced = std::numeric_limits<double>::infinity();
     for (const int stage : ranks[rank]) {
       parameters += held[stage].dense;
-      // The first stage's last bucket may be small.
-      smallest_stage = std::min(smallest_stage, stage == 0 && has_buckets ? 0 : held[stage].dense);
+      // The stage of the rank's last pass may be the smallest, and its last bucket tiny.
+      last_reduced = std::min(last_reduced, stage == 0 && has_buckets ? 0 : held[stage].dense);
     }
     const Nanoseconds reductions_ns = plan.reductions() * reduce_ns(rank, parameters);
     const Nanoseconds one_gather = plan.zero == 0 ? 0 : gather_ns(rank, parameters);
-    lanes = std::max(lanes, reductions_ns + plan.gathers() * one_gather);
+    const Nanoseconds gathers_ns = plan.gathers() * one_gather;
+    lane = std::max(lane, reductions_ns + gathers_ns);
     Nanoseconds end = ends[rank];
     if (!sharing.grad_reduce) end += reductions_ns;
-    // If reductions overlap, that of the stage with the rank's last pass still follows: it may be
-    // the smallest one.
-    if (sharing.grad_reduce && layout.pp > 1) end += reduce_ns(rank, smallest_stage);
-    if (gathers_often && !sharing.param_gather) end += plan.gathers() * one_gather;
+    if (sharing.grad_reduce && layout.pp > 1) end += reduce_ns(rank, last_reduced);
+    if (gathers_often && !sharing.param_gather) end += gathers_ns;
     reduced = std::max(reduced, end);
-    const bool gathers_at_end = plan.zero < 3 && !sharing.param_gather;
     behind = std::max(behind, optimizer[rank] + (gathers_at_end ? one_gather : 0));
   }
   Nanoseconds ahead = 0;
   if (sharing.param_gather && layout.pp > 1 && base_.job.bucket_bytes == 0 && !has_buckets)
     ahead = gather_ns(order.placement.rank_of(0, layout.pp, layout.vpp), held[0].dense);
   // The gradient norm's all-reduce keeps every rank's optimizer waiting for all reductions.
-  return std::max(lanes, ahead + reduced + behind);
+  return std::max(lane, ahead + reduced + behind);
 }
 
 }  // namespace tandem
