@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -80,11 +81,9 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
 
 // Says whether the collective ends on all of its ranks at about the same time.
 bool ends_together(std::string_view collective) {
-  for (const std::string_view word :
-       {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier"}) {
-    if (collective == word) return true;
-  }
-  return false;
+  constexpr std::string_view kTogether[] = {"all-reduce", "all-gather", "reduce-scatter",
+                                            "all-to-all", "barrier"};
+  return std::ranges::find(kTogether, collective) != std::end(kTogether);
 }
 
 // Adds the rank's collectives and transfers. `place`: the rank's, in the profile.
