@@ -105,10 +105,8 @@ std::function<void(OpDurations*)> scale_parts(const SharedFactors& factors,
 // Adds changes for the parts whose factor is not 1: one for each of the kMostAlone parts that are
 // farthest from 1, and one for all others together.
 void add_parts(const SharedFactors& factors, const Division& division, Changes* changes) {
-  std::vector<std::pair<int, Factor>> far;
-  for (const auto& each : division.factors) {
-    if (differs(each.second.value)) far.push_back(each);
-  }
+  std::vector<std::pair<int, Factor>> far(division.factors.begin(), division.factors.end());
+  std::erase_if(far, [](const auto& each) { return !differs(each.second.value); });
   std::ranges::stable_sort(far, std::greater(),
                            [](const auto& each) { return std::abs(each.second.value - 1); });
   const std::size_t alone = std::min(far.size(), kMostAlone);
