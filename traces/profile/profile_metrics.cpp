@@ -385,7 +385,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   split.overlap_ns = length_of(intersection_of(communication, compute));
   split.idle_ns = split.span_ns - length_of(busy);
   split.exposed_ns = split.communication_ns - split.overlap_ns;
-  // What is left of the busy time has neither compute nor communication.
+  // The busy time that is left has neither compute nor communication.
   split.memory_alone_ns = length_of(busy) - split.compute_ns - split.exposed_ns;
   split.comms = comms_of(rank, all, compute, /*by_kind=*/false);
   split.kinds = comms_of(rank, all, compute, /*by_kind=*/true);

@@ -36,9 +36,9 @@ struct MatchedComms {
 // Matches kernels and ops of one key. The profile's key may tell less than the ops' (no kind of
 // group, or no ranks): then it matches if no other key of ops may be meant.
 //
-// Of one key, kernels and ops match in order if they are equally many and each pair is of like
-// size. Else they match size by size, where a size has as many kernels as ops. For example, of ops
-// of 1, 100 and 100 bytes and kernels of 1, 1, 100 and 100, those of 100 match.
+// Kernels and ops of a key match in order if they are equally many and each pair is of like size.
+// Else they match size by size, where a size has as many kernels as ops. For example, of ops of 1,
+// 100 and 100 bytes and kernels of 1, 1, 100 and 100, those of 100 match.
 MatchedComms matched_comms(const Body& body, const OpsByComm& ops, const ProfileRank& profile,
                            const KernelsByComm& kernels);
 
