@@ -26,10 +26,9 @@ struct RankSteps {
 };
 
 // When the steps that count begin and end, on all ranks together.
-//   several  each lasts from its first kernel to the next one's. The last does not count: the end
-//   of
-//            the profile may cut it off.
-//   one      lasts from its annotation, or its first kernel, to its last one.
+//   several  each lasts from its first kernel to the next one's. The last does not count: the
+//            profile's end may cut it off
+//   one      lasts from its annotation, or its first kernel, to its last one
 struct StepTimes {
   bool is_single = false;
   std::vector<double> begin_ns;  // of each step that counts, then the end of the last one
@@ -95,7 +94,7 @@ Status check_forwards(const Program& program, const RankSteps& rank) {
   return Done{};
 }
 
-// Adds a step's delays to the rank's means over `steps`. One of the same op and cause grows.
+// Adds a step's delays to the rank's means over `steps`. Those of one op and cause add up.
 void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run) {
   for (const Delay& delay : of_step) {
     const auto same = [&](const Delay& other) {
