@@ -43,8 +43,7 @@ bool fails_too_fast(const SizeInputs& inputs, const Economics& e) {
   return inputs.chooses_spares() && e.available < kWantedAvailability;
 }
 
-// A machine's need over a limit of [size], and why the machine is ruled out if the limit is not
-// kept.
+// A machine's need over a limit of [size], and why the machine is ruled out if that is above 1.
 struct Excess {
   double times = 0;
   std::string reason;  // "later than 90 days"

@@ -229,9 +229,8 @@ class Sizing {
     return steps;
   }
 
-  // Returns those of the steps that all jobs of the offer were tried on, in order. Of steps on
-  // which each job has the same nodes and GPUs, as may be on 512 and 576 GPUs of NVL72, only the
-  // first.
+  // Returns those of the steps that all jobs of the offer were tried on, in order; of several on
+  // which each job has the same nodes and GPUs, as may be on 512 and 576 of NVL72, only the first.
   std::vector<SizeStep> complete_steps(const Offer& offer, std::vector<SizeStep> steps) const {
     std::ranges::sort(steps);
     std::set<std::vector<SizeStep>> known;
