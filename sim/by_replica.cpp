@@ -1,8 +1,8 @@
 // Plays data-parallel replicas level by level. A meeting is a communication between replicas, such
-// as a gradient's all-reduce. A level is the part of a replica up to its next meetings
-// (sim/replica_plan.h). In each turn all replicas whose meetings have started play their next
-// level, on several threads. Then their arrivals are added up, and each meeting at which all
-// members have arrived gets its start: the last arrival.
+// as a gradient's all-reduce. A level is the part of a replica up to its next meetings; a plan
+// lists its steps, one for each op of each rank (sim/replica_plan.h). In each turn all replicas
+// whose meetings have started play their next level, on several threads. Then their arrivals are
+// added up, and each meeting at which all members have arrived gets its start: the last arrival.
 #include "sim/by_replica.h"
 
 #include <algorithm>
@@ -22,15 +22,15 @@ namespace {
 // Counts the ranks that have arrived at a communicator's next operation, and keeps the last one to
 // arrive: the lowest rank if several arrive last.
 struct Arrivals {
-  std::size_t arrived = 0;
-  Nanoseconds last_ns = -1;
+  std::size_t ranks = 0;
+  Nanoseconds last_ns = -1;  // -1: nobody has arrived
   std::int32_t last_rank = 0;
 
-  void add(std::size_t ranks, Nanoseconds ns, std::int32_t rank) {
-    arrived += ranks;
-    if (ns < last_ns) return;
-    last_rank = ns == last_ns ? std::min(last_rank, rank) : rank;
-    last_ns = ns;
+  void add(const Arrivals& more) {
+    ranks += more.ranks;
+    if (more.last_ns < last_ns) return;
+    last_rank = more.last_ns == last_ns ? std::min(last_rank, more.last_rank) : more.last_rank;
+    last_ns = more.last_ns;
   }
 };
 
@@ -39,8 +39,8 @@ struct Replica {
   const ReplicaPlan* plan = nullptr;
   std::span<const std::int32_t> ranks;
   std::size_t level = 0;  // the next level to play
-  // When those events ended that later levels wait for: ReplicaLevel::kept of the last level.
-  std::vector<Nanoseconds> kept;
+  // Ends of the events that later levels wait for, in the order of the last level's `kept`.
+  std::vector<Nanoseconds> kept_ends;
 
   bool ended() const { return level == plan->levels.size(); }
 };
@@ -87,7 +87,7 @@ class Player {
       for (Replica& replica : playing_) {
         if (replica.ended()) continue;
         all_ended = false;
-        if (has_met(replica)) ready.push_back(&replica);
+        if (can_play_next_level(replica)) ready.push_back(&replica);
       }
       if (all_ended) return true;
       if (ready.empty()) return false;
@@ -101,13 +101,13 @@ class Player {
   // Returns the replica's events as a Trace. REQUIRES: play() returned true.
   Trace trace(const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
-    fill_durations(replica, worker);
+    draw_all_durations(replica, worker);
     Trace trace;
     trace.events.resize(plan.first_event.back());
     for (std::size_t member = 0; member < replica.ranks.size(); ++member) {
       const std::int32_t rank = replica.ranks[member];
-      trace.ranks.push_back(
-          {static_cast<Rank>(rank), program_.ranks[rank].body, 1, plan.first_event[member]});
+      trace.ranks.push_back({static_cast<Rank>(rank), program_.ranks[rank].body,
+                             /*multiplicity=*/1, plan.first_event[member]});
     }
     fill_times(replica, worker->durations, &trace.events);
     return trace;
@@ -141,11 +141,13 @@ class Player {
         .first->second;
   }
 
-  // Returns a key that replicas share if one plan serves both: their bodies have the same forms,
-  // and the same slots connect the same members.
+  // Returns a key that replicas share if one plan serves both. It has each member's form, and for
+  // each of its slots a number of the communicator there: -1 between replicas, else 0, 1, ... in
+  // the order of their first slots. Two members of form 7, with one communicator between them and
+  // another with other replicas, give 7 0 -1 7 0 -1.
   std::vector<std::int32_t> plan_key(std::span<const std::int32_t> ranks) const {
     std::vector<std::int32_t> key;
-    std::map<std::int32_t, std::int32_t> numbers;  // of communicators inside, as they first occur
+    std::map<std::int32_t, std::int32_t> numbers;  // by communicator inside the replica
     for (const std::int32_t rank : ranks) {
       key.push_back(form_of_body_[program_.ranks[rank].body]);
       for (const std::int32_t c : program_.ranks[rank].communicators) {
@@ -162,18 +164,21 @@ class Player {
     return meeting_number_[row.communicators[program_.bodies[row.body].ops[step.op].slot]];
   }
 
-  // Returns whether all meetings at the end of the last level have started.
-  bool has_met(const Replica& replica) const {
-    if (replica.level == 0) return true;
-    const ReplicaPlan& plan = *replica.plan;
-    return std::ranges::all_of(
-        plan.levels[replica.level - 1].meets, [&](const ReplicaMeeting& meeting) {
-          const auto& started = starts_[meeting_number(replica, plan.steps[meeting.step])];
-          return meeting.instance < started.size();  // the meeting's number on its communicator
-        });
+  // Returns a meeting's start; nothing: it has not started.
+  std::optional<Nanoseconds> start_of(const Replica& replica, const ReplicaMeeting& meeting) const {
+    const auto& starts = starts_[meeting_number(replica, replica.plan->steps[meeting.step])];
+    if (meeting.instance >= starts.size()) return std::nullopt;
+    return starts[meeting.instance];
   }
 
-  void fill_durations(const Replica& replica, Worker* worker) const {
+  bool can_play_next_level(const Replica& replica) const {
+    if (replica.level == 0) return true;
+    return std::ranges::all_of(
+        replica.plan->levels[replica.level - 1].meets,
+        [&](const ReplicaMeeting& meeting) { return start_of(replica, meeting).has_value(); });
+  }
+
+  void draw_all_durations(const Replica& replica, Worker* worker) const {
     worker->durations.resize(replica.plan->first_event.back());
     for (std::size_t member = 0; member < replica.ranks.size(); ++member)
       durations_.draw(replica.ranks[member],
@@ -185,36 +190,36 @@ class Player {
     worker->ends.resize(std::max(worker->ends.size(), plan.first_event.back()));
     worker->arrivals.resize(meeting_communicators_.size());
     if (replica->level == 0) {
-      fill_durations(*replica, worker);
+      draw_all_durations(*replica, worker);  // all at once, as that is fastest
     } else {  // the worker's buffers may have served other replicas since
       restore_ends(*replica, worker);
-      fill_durations_of_level(*replica, worker);
+      end_meetings(*replica, worker);
+      draw_durations_of_level(*replica, worker);
     }
     const ReplicaLevel& level = plan.levels[replica->level];
     run_steps(plan.first_step(replica->level), level.end_step, *replica, worker);
-    const std::vector<std::uint32_t>& kept = level.kept;
-    replica->kept.resize(kept.size());
-    for (std::size_t i = 0; i < kept.size(); ++i) replica->kept[i] = worker->ends[kept[i]];
+    replica->kept_ends.clear();
+    replica->kept_ends.reserve(level.kept.size());
+    for (const std::uint32_t event : level.kept) replica->kept_ends.push_back(worker->ends[event]);
     ++replica->level;
   }
 
-  // Restores the ends that the level before kept, and fills in the ends of its meetings.
   void restore_ends(const Replica& replica, Worker* worker) const {
-    const ReplicaPlan& plan = *replica.plan;
-    const ReplicaLevel& before = plan.levels[replica.level - 1];
-    for (std::size_t i = 0; i < before.kept.size(); ++i)
-      worker->ends[before.kept[i]] = replica.kept[i];
-    for (const ReplicaMeeting& meeting : before.meets) {
-      const ReplicaStep& step = plan.steps[meeting.step];
-      const Nanoseconds end =
-          starts_[meeting_number(replica, step)][meeting.instance] + duration(replica, step);
+    const std::vector<std::uint32_t>& kept = replica.plan->levels[replica.level - 1].kept;
+    for (std::size_t i = 0; i < kept.size(); ++i) worker->ends[kept[i]] = replica.kept_ends[i];
+  }
+
+  // Fills in the ends of the meetings at the end of the level before.
+  void end_meetings(const Replica& replica, Worker* worker) const {
+    for (const ReplicaMeeting& meeting : replica.plan->levels[replica.level - 1].meets) {
+      const ReplicaStep& step = replica.plan->steps[meeting.step];
+      const Nanoseconds end = start_of(replica, meeting).value() + duration(replica, step);
       worker->ends[step.event] = end;
       worker->last_end = std::max(worker->last_end, end);
     }
   }
 
-  // Fills in the durations of the next level's steps alone.
-  void fill_durations_of_level(const Replica& replica, Worker* worker) const {
+  void draw_durations_of_level(const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     worker->durations.resize(std::max(worker->durations.size(), plan.first_event.back()));
     const std::size_t end_step = plan.levels[replica.level].end_step;
@@ -226,37 +231,34 @@ class Player {
     return durations_.of(replica.ranks[step.member], step.op);
   }
 
-  // Plays steps [begin, end). A communication inside the replica is a gathering: one step for each
-  // member, one after another. All but the last step (Starts) only arrive; then all start at the
-  // last arrival. Compute is a gathering of one.
+  // Plays steps [begin, end). A communication inside the replica has a step for each member, one
+  // after another. All but the last step (Starts) only arrive; then all start at the last arrival.
+  // Compute is played as a communication of one member.
   void run_steps(std::size_t begin, std::size_t end, const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     Nanoseconds* const ends = worker->ends.data();
     const Nanoseconds* const durations = worker->durations.data();
-    Nanoseconds start = 0, last_end = worker->last_end;
-    std::size_t first_of_gathering = begin;
+    Nanoseconds last_arrival = 0, last_end = worker->last_end;
+    std::size_t first_arrival = begin;  // the step
     for (std::size_t s = begin; s < end; ++s) {
       const ReplicaStep& step = plan.steps[s];
       Nanoseconds ready = 0;
       for (const std::uint32_t wait : plan.waits_of(s)) ready = std::max(ready, ends[wait]);
-      if (step.kind == ReplicaStep::Kind::Arrives) {
-        start = std::max(start, ready);
-        continue;
-      }
       if (step.kind == ReplicaStep::Kind::Meets) {
-        const std::int32_t rank = replica.ranks[step.member];
-        worker->arrivals[meeting_number(replica, step)].add(1, ready, rank);
-        if (step.reduces) worker->reduction_arrivals.add(1, ready, rank);
+        const Arrivals own{1, ready, replica.ranks[step.member]};
+        worker->arrivals[meeting_number(replica, step)].add(own);
+        if (step.reduces) worker->reduction_arrivals.add(own);
       } else {
-        start = std::max(start, ready);
-        for (std::size_t i = first_of_gathering; i <= s; ++i) {
+        last_arrival = std::max(last_arrival, ready);
+        if (step.kind == ReplicaStep::Kind::Arrives) continue;
+        for (std::size_t i = first_arrival; i <= s; ++i) {
           const std::uint32_t event = plan.steps[i].event;
-          ends[event] = start + durations[event];
+          ends[event] = last_arrival + durations[event];
           last_end = std::max(last_end, ends[event]);
         }
-        start = 0;
+        last_arrival = 0;
       }
-      first_of_gathering = s + 1;
+      first_arrival = s + 1;
     }
     worker->last_end = last_end;
   }
@@ -267,7 +269,7 @@ class Player {
                   std::vector<EventTimes>* events) const {
     const ReplicaPlan& plan = *replica.plan;
     std::vector<EventTimes>& times = *events;
-    std::size_t s = 0, first_of_gathering = 0;
+    std::size_t s = 0, first_arrival = 0;
     Nanoseconds start = 0;
     for (const ReplicaLevel& level : plan.levels) {
       auto meeting = level.meets.begin();
@@ -279,15 +281,14 @@ class Player {
           own.arrive_ns = std::max(own.arrive_ns, times[wait].end_ns);
         start = std::max(start, own.arrive_ns);
         if (step.kind == ReplicaStep::Kind::Arrives) continue;
-        if (step.kind == ReplicaStep::Kind::Meets)
-          start = starts_[meeting_number(replica, step)][(meeting++)->instance];
-        for (std::size_t i = first_of_gathering; i <= s; ++i) {
+        if (step.kind == ReplicaStep::Kind::Meets) start = start_of(replica, *meeting++).value();
+        for (std::size_t i = first_arrival; i <= s; ++i) {
           EventTimes& event = times[plan.steps[i].event];
           event.start_ns = start;
           event.end_ns = start + durations[plan.steps[i].event];
         }
         start = 0;
-        first_of_gathering = s + 1;
+        first_arrival = s + 1;
       }
     }
   }
@@ -297,13 +298,12 @@ class Player {
   void collect_arrivals(Worker* worker) {
     for (std::size_t c = 0; c < worker->arrivals.size(); ++c) {
       const Arrivals added = std::exchange(worker->arrivals[c], {});
-      if (added.arrived == 0) continue;
-      arrivals_[c].add(added.arrived, added.last_ns, added.last_rank);
-      if (arrivals_[c].arrived == program_.communicators[meeting_communicators_[c]].members.size())
+      if (added.ranks == 0) continue;
+      arrivals_[c].add(added);
+      if (arrivals_[c].ranks == program_.communicators[meeting_communicators_[c]].members.size())
         starts_[c].push_back(std::exchange(arrivals_[c], {}).last_ns);
     }
-    const Arrivals added = std::exchange(worker->reduction_arrivals, {});
-    if (added.arrived > 0) reduction_arrivals_.add(added.arrived, added.last_ns, added.last_rank);
+    reduction_arrivals_.add(std::exchange(worker->reduction_arrivals, {}));
     last_end_ = std::max(last_end_, worker->last_end);
   }
 
@@ -316,8 +316,7 @@ class Player {
   std::map<std::vector<std::int32_t>, ReplicaPlan> plans_;
   std::vector<Replica> playing_;
   std::vector<std::int32_t> meeting_communicators_;  // those between replicas
-  // By communicator: its index among them; -1: it is inside a replica.
-  std::vector<std::int32_t> meeting_number_;
+  std::vector<std::int32_t> meeting_number_;      // by communicator: its index there; -1: it is not
   std::vector<Arrivals> arrivals_;                // by meeting number: at its next operation
   std::vector<std::vector<Nanoseconds>> starts_;  // by meeting number: of its operations so far
   Nanoseconds last_end_ = 0;
@@ -326,12 +325,12 @@ class Player {
 
 // Marks the first rank of each body.
 std::vector<bool> first_of_bodies(const Program& program) {
-  std::vector<bool> seen(program.bodies.size()), first(program.ranks.size());
-  for (std::size_t rank = 0; rank < first.size(); ++rank) {
-    first[rank] = !seen[program.ranks[rank].body];
-    seen[program.ranks[rank].body] = true;
+  std::vector<bool> seen(program.bodies.size()), is_first;
+  for (const RankRow& row : program.ranks) {
+    is_first.push_back(!seen[row.body]);
+    seen[row.body] = true;
   }
-  return first;
+  return is_first;
 }
 
 // Fills in the metrics of all ranks, and the trace of the first rank of each body.
@@ -370,7 +369,7 @@ std::optional<PlayedByReplica> play_by_replica(const Program& program, const Sim
   if (replicas.ranks.size() < 2) return std::nullopt;
   Player player(program, replicas, {options.jitter, options.seed});
   if (!player.plan() || !player.play(jobs)) return std::nullopt;
-  PlayedByReplica played{player.last_end(), player.latest(), 0, {}, {}};
+  PlayedByReplica played{.iteration_ns = player.last_end(), .latest = player.latest()};
   for (const RankRow& row : program.ranks)
     played.ops += static_cast<std::int64_t>(program.bodies[row.body].ops.size());
   if (measured) fill_measured(&player, program, jobs, &played);
