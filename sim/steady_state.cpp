@@ -27,14 +27,14 @@
 namespace tandem {
 namespace {
 
-// A lane of the longer Program's body. Its places [begin, end) hold whole rounds of `round_ops` ops
-// each. round_ops == 0: the lane has no rounds; places < begin come before the rounds of other
-// lanes, the others after.
+// A lane of the longer Program's body. Its rounds of `round_ops` ops each lie in places [begin,
+// end). A lane without rounds has round_ops 0: its places < begin come before the rounds of other
+// lanes, its others after them.
 struct LaneRounds {
   std::vector<std::uint32_t> ops;  // of the lane, by place
   std::uint32_t begin = 0, round_ops = 0, end = 0;
 
-  static constexpr int kAfterAll = INT32_MAX;  // a round's number
+  static constexpr int kAfterAll = INT32_MAX;  // the number of a round that comes after all others
   // Returns the number of rounds; kAfterAll without rounds, so that the fewest are another lane's.
   int count() const {
     return round_ops == 0 ? kAfterAll : static_cast<int>((end - begin) / round_ops);
@@ -56,7 +56,7 @@ struct BodyRounds {
   const Body* body = nullptr;  // the longer Program's
   std::vector<LaneRounds> lanes;
   std::vector<std::uint32_t> place;  // by op: on its lane
-  std::vector<bool> is_fixed;        // by wait of ops that move: the op that it is for stays
+  std::vector<bool> is_fixed;  // by wait of an op behind its first round: the awaited op stays
 
   const LaneRounds& lane_of(std::uint32_t op) const { return lanes[body->ops[op].lane]; }
   std::int64_t round_of(std::uint32_t op) const { return lane_of(op).round_of_place(place[op]); }
@@ -97,10 +97,9 @@ class RoundsOfBody {
     if (longer_.ops.size() <= shorter_.ops.size() || lanes != found_.lanes.size())
       return std::nullopt;
     for (std::size_t i = 0; i < lanes; ++i) {
-      LaneRounds& lane = found_.lanes[i];
-      if (lane.ops.size() < shorter_queues_.lanes[i].size()) return std::nullopt;
-      lane.round_ops =
-          static_cast<std::uint32_t>(lane.ops.size() - shorter_queues_.lanes[i].size());
+      const std::size_t ops = found_.lanes[i].ops.size(), fewer = shorter_queues_.lanes[i].size();
+      if (ops < fewer) return std::nullopt;
+      found_.lanes[i].round_ops = static_cast<std::uint32_t>(ops - fewer);
     }
     for (std::size_t i = 0; i < lanes; ++i) {
       if (!find_on_lane(shorter_queues_.lanes[i], &found_.lanes[i])) return std::nullopt;
@@ -114,21 +113,24 @@ class RoundsOfBody {
  private:
   using Queue = std::vector<std::uint32_t>;
 
-  // Finds a lane's rounds: its prefix ends at `prefix_end`, its suffix begins at `begin`.
+  // Finds a lane's rounds. In places of the shorter lane, the prefix is [0, prefix_end) and the
+  // suffix [begin, size). Returns false if they do not overlap.
   bool find_on_lane(const Queue& shorter, LaneRounds* lane) const {
+    const auto may_stay = [&](std::uint32_t at) { return same(lane->ops[at], shorter[at], 0); };
+    const auto may_move = [&](std::uint32_t at) {
+      return same(lane->ops[at + lane->round_ops], shorter[at], microbatches_);
+    };
     const auto size = static_cast<std::uint32_t>(shorter.size());
     std::uint32_t prefix_end = 0;
-    while (prefix_end < size && same(lane->ops[prefix_end], shorter[prefix_end], 0)) ++prefix_end;
+    while (prefix_end < size && may_stay(prefix_end)) ++prefix_end;
     lane->begin = size;
-    while (lane->begin > 0 && same(lane->ops[lane->begin - 1 + lane->round_ops],
-                                   shorter[lane->begin - 1], microbatches_))
-      --lane->begin;
+    while (lane->begin > 0 && may_move(lane->begin - 1)) --lane->begin;
     lane->end = prefix_end + lane->round_ops;
     return lane->begin <= prefix_end;
   }
 
-  // Returns whether op `in_longer` equals op `in_shorter` but for a microbatch that is `later`
-  // higher. Each op on another lane that it waits for must be at the same place, or (if later > 0)
+  // Returns whether two ops are equal but for a microbatch that is `later` higher: 0 for an op that
+  // stays, else a round's. It must wait for ops at the same places of other lanes or, if it moves,
   // exactly one round later. Waits for ops of its own lane need no check: these end before it.
   bool same(std::uint32_t in_longer, std::uint32_t in_shorter, int later) const {
     const Op &longer = longer_.ops[in_longer], &shorter = shorter_.ops[in_shorter];
@@ -146,21 +148,20 @@ class RoundsOfBody {
         });
   }
 
-  // An op that moves may wait for one that stays, such as a gather before all passes. Marks these
-  // waits, and returns whether each op so awaited on another lane lies before the rounds there, or
-  // on a lane without rounds.
+  // Marks the waits of ops that move for ops that stay, such as a gather before all passes. Returns
+  // false if an op that so stays lies among the rounds of another lane, where it may have to move.
   bool find_fixed_waits(const Queue& shorter, const LaneRounds& lane) {
     for (std::size_t i = lane.begin; i < shorter.size(); ++i) {
       const Op& op = longer_.ops[lane.ops[i + lane.round_ops]];
       const std::span before = shorter_.waits_of(shorter_.ops[shorter[i]]);
       for (std::size_t w = 0; w < before.size(); ++w) {
         const std::uint32_t awaited = longer_.waits[op.first_wait + w];
-        const std::uint32_t place = found_.place[awaited];
-        if (place != shorter_queues_.place[before[w]]) continue;
+        const bool stays = found_.place[awaited] == shorter_queues_.place[before[w]];
+        if (!stays) continue;
         found_.is_fixed[op.first_wait + w] = true;
         const LaneRounds& other = found_.lane_of(awaited);
-        const bool may_move = other.round_ops > 0 && place >= other.begin;
-        if (may_move && &other != &lane) return false;
+        const bool is_among_rounds = other.round_ops > 0 && found_.round_of(awaited) >= 0;
+        if (is_among_rounds && &other != &lane) return false;
       }
     }
     return true;
@@ -230,10 +231,11 @@ int first_steady(const Program& program, const Trace& trace, const std::vector<B
       return next.arrive_ns == event.arrive_ns + period_ns &&
              next.start_ns == event.start_ns + period_ns && next.end_ns == event.end_ns + period_ns;
     };
-    std::uint32_t place = lane.place_of_round(count - 1);
-    while (place > lane.place_of_round(first) && repeats(place - 1)) --place;
-    if (place > lane.place_of_round(first))
-      first = static_cast<int>(lane.round_of_place(place - 1)) + 1;
+    // Goes back to the lane's last op that is not repeated: the round after it is the first.
+    std::uint32_t end = lane.place_of_round(count - 1);
+    while (end > lane.place_of_round(first) && repeats(end - 1)) --end;
+    if (end > lane.place_of_round(first))
+      first = static_cast<int>(lane.round_of_place(end - 1)) + 1;
   });
   return first;
 }
@@ -242,7 +244,7 @@ int first_steady(const Program& program, const Trace& trace, const std::vector<B
 struct AwaitedOp {
   std::uint32_t op = 0;
   std::int64_t round = 0;
-  bool stays = false;  // when a round is inserted and the other one moves
+  bool stays = false;  // the other one, moved by an inserted round, still waits for this very op
 };
 
 // Fills in what the op at `place` of a lane waits for: the op before it on its lane, and ops on
@@ -253,9 +255,9 @@ void find_awaited(const BodyRounds& body, const LaneRounds& lane, std::uint32_t 
   const auto add = [&](std::uint32_t op, bool stays) {
     awaited->push_back({op, body.round_of(op), stays});
   };
-  if (place > 0) add(lane.ops[place - 1], lane.round_ops == 0);
-  // Fixed waits are known for the ops behind the first round. Its own ops wait as their repetitions
-  // do one round later.
+  // On a lane with rounds the op before moves, too. Without rounds nothing is inserted there.
+  if (place > 0) add(lane.ops[place - 1], /*stays=*/lane.round_ops == 0);
+  // An op of the first round waits like its repetition in the second one.
   const bool in_first_round = place < lane.begin + lane.round_ops;
   const Op& op = body.body->ops[lane.ops[place]];
   const Op& repetition = body.body->ops[lane.ops[place + (in_first_round ? lane.round_ops : 0)]];
@@ -281,21 +283,19 @@ class Reach {
         note_waits(rounds_[rank.body], lane, trace_.events_of(program_, rank));
     }
     note_communication();
-    if (!bounded_) return std::nullopt;
-    return farthest_;
+    return bounded_ ? std::optional(farthest_) : std::nullopt;
   }
 
  private:
-  // Notes that an op of `round` depends on an op of `other_round`.
+  // Notes that an op of `round` depends on one of `other_round`. 0 to count_ - 1 are steady.
   void note(std::int64_t round, std::int64_t other_round) {
-    const bool stays = round < 0, is_steady = 0 <= round && round < count_;
-    if (is_steady) farthest_ = std::max(farthest_, std::abs(round - other_round));
-    const bool is_behind_rounds = !stays && !is_steady;
-    if (is_behind_rounds && other_round < 0) bounded_ = false;
+    const bool is_before = round < 0, is_behind = round >= count_;
+    if (!is_before && !is_behind) farthest_ = std::max(farthest_, std::abs(round - other_round));
+    if (is_behind && other_round < 0) bounded_ = false;
   }
 
-  // Notes the waits of a lane's ops. A wait for an op before the rounds that stays is ignored if an
-  // awaited op that moves ends no earlier: the start follows that one.
+  // Notes the waits of a lane's ops. An op begins after the last of the ops that it waits for. So a
+  // wait for one before the rounds that stays is left out if one that moves ends as late or later.
   void note_waits(const BodyRounds& body, const LaneRounds& lane,
                   std::span<const EventTimes> events) {
     std::vector<AwaitedOp> awaited;
@@ -306,9 +306,9 @@ class Reach {
         if (each.round >= 0) moving_end_ns = std::max(moving_end_ns, events[each.op].end_ns);
       }
       for (const AwaitedOp& each : awaited) {
-        const bool is_before_rounds = each.round < 0 && each.stays;
-        const bool is_ignored = is_before_rounds && events[each.op].end_ns <= moving_end_ns;
-        if (!is_ignored) note(lane.round_of_place(place), each.round);
+        const bool stays_before = each.round < 0 && each.stays;
+        const bool has_no_effect = stays_before && events[each.op].end_ns <= moving_end_ns;
+        if (!has_no_effect) note(lane.round_of_place(place), each.round);
       }
     }
   }
