@@ -22,9 +22,8 @@
 namespace tandem {
 namespace {
 
-// An op of a local rank. By default none.
 struct LocalOp {
-  std::int32_t local_rank = -1;
+  std::int32_t local_rank = -1;  // -1: no op
   std::uint32_t op = 0;
 };
 
@@ -43,6 +42,7 @@ class OpTable {
   }
 
   std::int32_t ranks() const { return static_cast<std::int32_t>(ranks_.size()); }
+  bool all_ranks_are_local() const { return ranks_.size() > 1; }
   const std::vector<Op>& ops(std::int32_t local_rank) const {
     return program_.body_of(ranks_[local_rank]).ops;
   }
@@ -85,15 +85,15 @@ class IssueOrder {
   explicit IssueOrder(const OpTable& table) : table_(table), progress_(table.ranks()) {
     for (std::int32_t number = 0; number < table.ranks(); ++number)
       progress_[number].ends_ns.assign(table.ops(number).size(), -1);
-    if (table.ranks() > 1) return;
+    if (table.all_ranks_are_local()) return;  // Moves need no groups
     for (std::uint32_t i = 0; i < table.ops(0).size(); ++i) {
       const std::int32_t exchange = table.ops(0)[i].exchange;
       if (exchange >= 0) exchanges_[exchange].push_back({{0, i}});
     }
   }
 
-  // Returns what is issued next: one joint op, or all transfers of an exchange. Empty: all ops have
-  // been issued.
+  // Returns the group that is issued next: one joint op, or all transfers of an exchange. Empty:
+  // all ops have been issued.
   std::vector<JointOps> next() {
     while (const std::optional<std::int32_t> first = first_to_begin()) {
       std::vector<JointOps> group = take_next(*first);
@@ -101,13 +101,13 @@ class IssueOrder {
       if (!group.empty()) return group;
     }
     for (std::int32_t number = 0; number < table_.ranks(); ++number)
-      CHECK(progress_[number].next == table_.ops(number).size());
+      CHECK(progress_[number].next_op == table_.ops(number).size());
     return {};
   }
 
  private:
   struct LocalProgress {
-    std::uint32_t next = 0;            // the next op
+    std::uint32_t next_op = 0;
     bool waits_for_members = false;    // the next op has arrived; other members have not
     std::vector<Nanoseconds> ends_ns;  // by op, as priced; -1: not issued
   };
@@ -127,8 +127,8 @@ class IssueOrder {
     Nanoseconds first_ns = 0;
     for (std::int32_t number = 0; number < table_.ranks(); ++number) {
       const LocalProgress& own = progress_[number];
-      if (own.waits_for_members || own.next == table_.ops(number).size()) continue;
-      const Nanoseconds own_ns = ready_ns({number, own.next});
+      if (own.waits_for_members || own.next_op == table_.ops(number).size()) continue;
+      const Nanoseconds own_ns = ready_ns({number, own.next_op});
       if (first && own_ns >= first_ns) continue;
       first = number;
       first_ns = own_ns;
@@ -136,21 +136,20 @@ class IssueOrder {
     return first;
   }
 
-  // Takes a local rank's next op. Returns it, with the others of its exchange or communication;
-  // empty: it was issued with its exchange, or waits for other members.
+  // Takes a local rank's next op, and returns the group that it completes; empty: none.
   std::vector<JointOps> take_next(std::int32_t local_rank) {
     LocalProgress& progress = progress_[local_rank];
-    const LocalOp own{local_rank, progress.next};
-    const bool joins_local_ranks = table_.op(own).slot >= 0 && table_.ranks() > 1;
+    const LocalOp own{local_rank, progress.next_op};
+    const bool joins_local_ranks = table_.op(own).slot >= 0 && table_.all_ranks_are_local();
     if (joins_local_ranks) return arrive(own);
-    ++progress.next;
+    ++progress.next_op;
     const bool went_with_exchange = progress.ends_ns[own.op] >= 0;
     if (went_with_exchange) return {};
     const auto exchange = exchanges_.find(table_.op(own).exchange);
     return exchange == exchanges_.end() ? std::vector<JointOps>{{own}} : exchange->second;
   }
 
-  // Returns a communication between local ranks when the op of its last member has arrived.
+  // Returns the ops of all members once that of the last one has arrived; empty: it has not.
   std::vector<JointOps> arrive(LocalOp own) {
     JointOps& joint = arrived_[table_.communicator(own)];
     joint.push_back(own);
@@ -159,7 +158,7 @@ class IssueOrder {
     std::ranges::sort(joint, {}, [&](LocalOp each) { return table_.place(each); });
     for (const LocalOp each : joint) {
       progress_[each.local_rank].waits_for_members = false;
-      ++progress_[each.local_rank].next;
+      ++progress_[each.local_rank].next_op;
     }
     return {std::exchange(joint, {})};
   }
@@ -202,10 +201,11 @@ class CallWriter {
 
   // Writes the calls of one joint op, or of all transfers of an exchange.
   void issue(const std::vector<JointOps>& group) {
+    const bool is_exchange = group.size() > 1;
     for (const JointOps& joint : group) prepare(joint);
-    if (group.size() > 1) add(GpuVerb::GroupBegin, stream_of(group[0][0]));
+    if (is_exchange) add(GpuVerb::GroupBegin, stream_of(group[0][0]));
     for (const JointOps& joint : group) add(work_of(joint), stream_of(joint[0]), joint[0]);
-    if (group.size() > 1) add(GpuVerb::GroupEnd, stream_of(group[0][0]));
+    if (is_exchange) add(GpuVerb::GroupEnd, stream_of(group[0][0]));
     for (const JointOps& joint : group) conclude(joint);
   }
 
@@ -257,9 +257,9 @@ class CallWriter {
     CHECK(events(own).begin >= 0);  // the op has been issued
     if (plan_.event_streams[events(own).begin] == stream) return;
     const std::uint32_t place = table_.place_on_lane(own);
-    std::uint32_t& known = known_ended_[stream][table_.lane(own)];
-    if (place < known) return;
-    known = place + 1;
+    std::uint32_t& ended = known_ended_[stream][table_.lane(own)];
+    if (place < ended) return;
+    ended = place + 1;  // all before it on its lane have ended, too
     add(GpuVerb::Wait, stream, own, events(own).end);
   }
 
@@ -303,12 +303,12 @@ class CallWriter {
   const OpTable& table_;
   GpuPlan plan_;
   std::map<RankLane, std::int32_t> lane_streams_;
-  // known_ended_[stream][lane]: how many of the lane's first ops are sure to have ended after the
-  // waits that the stream has so far. Waiting for one of those ops again needs no call.
+  // known_ended_[stream][lane] = n: the stream's waits so far ensure that the lane's first n ops
+  // have ended.
   std::vector<std::map<RankLane, std::uint32_t>> known_ended_;
 };
 
-// Returns the communicators that the ops use.
+// Returns the communicators that the ops use. Local ranks count as one member, this process.
 std::vector<GpuCommunicator> used_communicators(const OpTable& table) {
   std::map<std::int32_t, GpuCommunicator> used;
   for (std::int32_t number = 0; number < table.ranks(); ++number) {
@@ -316,7 +316,7 @@ std::vector<GpuCommunicator> used_communicators(const OpTable& table) {
       const LocalOp own{number, i};
       if (table.op(own).slot < 0) continue;
       const auto members = static_cast<int>(table.members(own).size());
-      const bool is_local = members == 1 || table.ranks() > 1;
+      const bool is_local = members == 1 || table.all_ranks_are_local();
       GpuCommunicator& entry = used[table.communicator(own)];
       entry.communicator = table.communicator(own);
       entry.place = is_local ? 0 : table.place(own);
@@ -377,9 +377,9 @@ std::vector<std::int32_t> nccl_communicators(const Program& program, const GpuPl
 }
 
 std::vector<GpuCall> without_checks(std::span<const GpuCall> calls) {
-  std::vector<GpuCall> plain;
-  std::ranges::copy_if(calls, std::back_inserter(plain), [](const GpuCall& call) {
-    return call.verb != GpuVerb::Fill && call.verb != GpuVerb::Check;
+  std::vector<GpuCall> plain(calls.begin(), calls.end());
+  std::erase_if(plain, [](const GpuCall& call) {
+    return call.verb == GpuVerb::Fill || call.verb == GpuVerb::Check;
   });
   return plain;
 }
