@@ -40,9 +40,8 @@ bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_
   // times, as ranks that differ do.
   const SlowLink& slow = scenario.variability.slow_link;
   const bool link_changes = !slow.name.empty() && !slow.fails_for_good();
-  const bool ranks_of_a_stage_are_alike =
-      job.folds && job.program.bodies.size() == job.order.ranks.size();
-  return link_changes || !ranks_of_a_stage_are_alike;
+  const bool pipeline_ranks_have_one_body = job.program.bodies.size() == job.order.ranks.size();
+  return link_changes || !job.folds || !pipeline_ranks_have_one_body;
 }
 
 // Returns an order of two microbatches over the stages and ranks of `like`. The first microbatch
@@ -92,41 +91,47 @@ bool is_reduction(const Op& op) {
          op.stage >= 0;
 }
 
+// An op of a folded rank, as the replay played it.
+struct ReplayedOp {
+  const Body* body = nullptr;
+  const LaneQueues* queues = nullptr;
+  std::size_t first_event = 0;  // of the rank
+  std::uint32_t number = 0;
+
+  const Op& op() const { return body->ops[number]; }
+  std::size_t event() const { return first_event + number; }
+};
+
 // Returns the length of the longest path from the end of each event of the replay, through ops that
 // come once an iteration (microbatch -1: reductions, the optimizer). Reductions of single stages
 // have length 0 here, as problem() counts them apart.
 std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding& folding,
                                        const Replay& replay) {
-  struct Event {
-    std::size_t number = 0;
-    int body = 0;
-    std::uint32_t op = 0;
-  };
-  // The events in topological order: at each number of Replay::settled one compute op, or the ops
-  // of all members of one communication.
-  std::vector<std::vector<Event>> settled(replay.settled.size());
+  const std::vector<LaneQueues> queues = lane_queues(program);
+  // In topological order: one compute op, or the ops of all members of one communication.
+  std::vector<std::vector<ReplayedOp>> in_order(replay.settled.size());
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     const int body = folding.folded_ranks[p].body;
-    for (std::uint32_t i = 0; i < program.bodies[body].ops.size(); ++i)
-      settled[replay.settled[replay.first[p] + i]].push_back({replay.first[p] + i, body, i});
+    ReplayedOp own{&program.bodies[body], &queues[body], replay.first[p]};
+    for (; own.number < own.body->ops.size(); ++own.number)
+      in_order[replay.settled[own.event()]].push_back(own);
   }
-  const std::vector<LaneQueues> queues = lane_queues(program);
   std::vector<Nanoseconds> after_ns(replay.settled.size());  // by event: the path after its end
-  for (auto events = settled.rbegin(); events != settled.rend(); ++events) {
-    Nanoseconds path = 0;  // the events' duration and the longest path after them
-    for (const auto& [number, body, op_number] : *events) {
-      const Op& op = program.bodies[body].ops[op_number];
-      path = std::max(path, after_ns[number] + (is_reduction(op) ? 0 : op.duration_ns));
+  for (auto together = in_order.rbegin(); together != in_order.rend(); ++together) {
+    Nanoseconds path = 0;  // the ops' duration and the longest path after them
+    for (const ReplayedOp& own : *together) {
+      const Nanoseconds own_ns = is_reduction(own.op()) ? 0 : own.op().duration_ns;
+      path = std::max(path, own_ns + after_ns[own.event()]);
     }
-    for (const auto& [number, body, op_number] : *events) {
-      const Op& op = program.bodies[body].ops[op_number];
-      if (op.microbatch >= 0) continue;
-      const auto extend = [&, first = number - op_number](std::uint32_t earlier) {
-        after_ns[first + earlier] = std::max(after_ns[first + earlier], path);
+    for (const ReplayedOp& own : *together) {
+      if (own.op().microbatch >= 0) continue;
+      const auto extend = [&](std::uint32_t awaited) {
+        Nanoseconds& after = after_ns[own.first_event + awaited];
+        after = std::max(after, path);
       };
-      for (const std::uint32_t wait : program.bodies[body].waits_of(op)) extend(wait);
-      const std::uint32_t place = queues[body].place[op_number];
-      if (place > 0) extend(queues[body].lanes[op.lane][place - 1]);
+      for (const std::uint32_t wait : own.body->waits_of(own.op())) extend(wait);
+      const std::uint32_t place = own.queues->place[own.number];
+      if (place > 0) extend(own.queues->lanes[own.op().lane][place - 1]);
     }
   }
   return after_ns;
@@ -137,7 +142,7 @@ std::vector<double> times_after_last_pass(const Program& program, const RankFold
                                           const Replay& replay, int pipeline_ranks) {
   const std::vector<Nanoseconds> after_ns = longest_paths(program, folding, replay);
   std::vector<double> times_ns(pipeline_ranks, kMoreThanAnyFloor);
-  const std::size_t gpus = program.ranks.size() / pipeline_ranks;  // of a pipeline rank
+  const std::size_t gpus = program.ranks.size() / pipeline_ranks;  // of a pipeline rank, in a row
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     const FoldedRank& rank = folding.folded_ranks[p];
     const std::vector<Op>& ops = program.bodies[rank.body].ops;
@@ -151,23 +156,20 @@ std::vector<double> times_after_last_pass(const Program& program, const RankFold
   return times_ns;
 }
 
-// Returns the time of a body's data-parallel gathers, or else reductions, for one stage: of the
-// longest chain of them through waits and lanes. With HSDP replicas reduce the dense parameters
-// while the experts' are scattered. If a communication is split into parts, only part 0 counts.
+// Returns how long a body's data-parallel gathers, or else reductions, take for one stage, where
+// they wait for each other and queue on their lanes. With HSDP the lane of replicas reduces dense
+// parameters while the other one scatters experts'. Of a communication in parts only part 0 counts.
 double data_ns(const Body& body, bool gathers, int stage) {
-  std::map<std::uint32_t, double> end_of_op;
+  std::vector<double> end_of_op(body.ops.size());  // 0: not one of these ops
   std::map<int, double> end_of_lane;
   double last = 0;
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
-    if (op.stage != stage || op.microbatch >= 0 || op.part != 0 || is_compute(op.kind) ||
-        gathers != (op.kind == OpKind::AllGather))
-      continue;
+    const bool is_of_stage = op.stage == stage && op.microbatch < 0 && op.part == 0;
+    const bool is_of_kind = !is_compute(op.kind) && gathers == (op.kind == OpKind::AllGather);
+    if (!is_of_stage || !is_of_kind) continue;
     double& end = end_of_lane[op.lane];
-    for (const std::uint32_t wait : body.waits_of(op)) {
-      const auto at = end_of_op.find(wait);
-      if (at != end_of_op.end()) end = std::max(end, at->second);
-    }
+    for (const std::uint32_t wait : body.waits_of(op)) end = std::max(end, end_of_op[wait]);
     end += static_cast<double>(op.duration_ns);
     end_of_op[i] = end;
     last = std::max(last, end);
@@ -188,9 +190,8 @@ double reductions_ns(const Body& body) {
 
 // Returns the factor by which the scenario slows a stage's compute.
 double slowdown_of(const VariabilitySettings& variability, int stage) {
-  double factor = 1;
-  if (std::ranges::count(variability.stragglers.stages, stage) > 0)
-    factor = variability.stragglers.factor;
+  const bool straggles = std::ranges::count(variability.stragglers.stages, stage) > 0;
+  double factor = straggles ? variability.stragglers.factor : 1;
   const auto& perturbation = variability.perturbation;
   if (perturbation && perturbation->stage == stage) factor *= perturbation->factor;
   return factor;
@@ -233,9 +234,9 @@ class JobFloors {
     for (int s = 0; s < job_.order.stages; ++s) problem.stages.push_back(floor_of(s));
     for (int rank = 0; rank < job_.order.pp(); ++rank) {
       problem.ranks.push_back(
-          {.reductions = least(rank, [](int, const Body& body) { return reductions_ns(body); }),
-           .lane = least(rank, [&](int body, const Body&) { return busiest_lane_ns(rank, body); }),
-           .vocabulary = least(rank, [&](int body, const Body&) { return vocabulary_ns(body); })});
+          {.reductions = least(rank, [&](int b) { return reductions_ns(program_.bodies[b]); }),
+           .lane = least(rank, [&](int b) { return busiest_lane_ns(rank, b); }),
+           .vocabulary = least(rank, [&](int b) { return vocabulary_ns(b); })});
     }
     // With ZeRO 2 and one pipeline rank, gradients are reduced after each microbatch, and how much
     // of that is left after the last microbatch is not known: it counts as 0.
@@ -248,11 +249,10 @@ class JobFloors {
 
  private:
   // Returns the least value over the bodies that the GPUs of a pipeline rank have.
-  template <class Value>  // Value: double(int body number, const Body&)
+  template <class Value>  // double(int body)
   double least(int rank, Value value) const {
     double least = kMoreThanAnyFloor;
-    for (const int body : bodies_[rank])
-      least = std::min(least, value(body, program_.bodies[body]));
+    for (const int body : bodies_[rank]) least = std::min(least, value(body));
     return least;
   }
 
@@ -271,10 +271,10 @@ class JobFloors {
       if (to < 0 || rank_of_[to] == rank) return;
       const std::string lane = std::to_string(s) + ">" + std::to_string(to);
       const int arrays = work_.arrays_between(s, to, job_.order.stages / job_.order.chains);
-      *transfer = least(rank, [&](int body, const Body&) {
+      *transfer = least(rank, [&](int body) {
         return prices_[body].of(lane, OpKind::Send, arrays * work_.pipeline_bytes);
       });
-      *gather = least(rank_of_[to], [&](int body, const Body&) {
+      *gather = least(rank_of_[to], [&](int body) {
         return prices_[body].of("tensor", OpKind::AllGather, arrays * work_.pipeline_gather_bytes);
       });
     };
@@ -284,9 +284,10 @@ class JobFloors {
   }
 
   // Returns the floors of a stage's passes and data parallelism on GPUs with this body. Orders may
-  // have whole or split backwards: the faster counts. A pass has its path to the output (floor) and
-  // its time on the compute lane (lane()), beside the whole time if the rank does nothing else
-  // (alone), and the compute after its last gradient (trail), which reductions may overlap.
+  // have whole or split backwards: the faster counts. A TimedPass says how long a pass takes
+  //   floor   to its output, with floor.lane() the whole time on the compute lane
+  //   alone   if the rank does nothing else
+  //   trail   on the compute lane after its last gradient, while reductions may run
   StageFloor passes_of(int s, int body) const {
     const StageWork& work = work_.stages[s];
     const PassPrices& prices = prices_[body];
@@ -309,7 +310,7 @@ class JobFloors {
     return stage;
   }
 
-  // Returns the time that a microbatch takes on the body's busiest communication lane.
+  // Returns a microbatch's time on the body's busiest communication lane, by the faster backward.
   double busiest_lane_ns(int rank, int body) const {
     double most = 0;
     for (const char* lane : {"tensor", "expert tensor", "context", "expert"}) {
@@ -349,8 +350,8 @@ class JobFloors {
 };
 
 // Sets the bytes that a microbatch's activations take on each stage, and the bytes that each rank
-// has room for. On a stage m microbatches take fixed + m x per_microbatch bytes, two unknowns that
-// follow from the bytes for one and for two microbatches.
+// has room for. On a stage m microbatches take fixed + m x per_microbatch bytes: 5 GB for one and 8
+// GB for two are 2 GB + m x 3 GB.
 void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
   const DeviceSpec& device = scenario.cluster.spec.device;
   const PlanMemory memory(scenario.job.model, job.plan);
@@ -361,11 +362,10 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
   };
   std::vector<double> fixed(job.order.pp(), kMoreThanAnyFloor);  // the least of a rank's stages
   for (int s = 0; s < job.order.stages; ++s) {
-    const double first_bytes = activation_bytes(s, 1);
-    const double per_microbatch = activation_bytes(s, 2) - first_bytes;
+    const double one = activation_bytes(s, 1), per_microbatch = activation_bytes(s, 2) - one;
     problem->stages[s].activation = per_microbatch;
     double& least = fixed[problem->rank_of_stage[s]];
-    least = std::min(least, first_bytes - per_microbatch);
+    least = std::min(least, one - per_microbatch);
   }
   for (const MemoryTimeline& rank :
        memory_timelines(scenario.job.model, job.plan, job.order, device.gemm_workspace_bytes)) {
