@@ -25,9 +25,8 @@ std::vector<std::string> word_texts(const ShellCommand& words, std::size_t first
   return texts;
 }
 
-// Handles a command that ends at `separator`: a part of an if, a case or a loop changes which
-// commands are run, some commands set variables, and all others that are run go into the script's
-// list.
+// Handles a command that ends at `separator`. A part of an if, a case or a loop changes which
+// commands are run. Some commands set variables. All others that are run go into the script's list.
 void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
                               ShellVariables environment) {
   const bool ends_group = !words.empty() && (words[0].text == "}" || words[0].text == ")");
@@ -37,26 +36,21 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   const bool active = branches_.active();
   const bool joins = separator == ShellSeparator::kAnd || separator == ShellSeparator::kOr;
   const bool was_joined = std::exchange(joined_, joins);  // it stands behind && or ||
-  const bool is_certain = !was_joined && branches_.are_certain_inside(0);
-  const bool leaves = active && !was_joined && !words.empty() && may_end(words[0].text);
-  const bool is_checked = branches_.depth() > 0;
+  const bool is_certain = !was_joined && branches_.are_certain_inside(0);  // to be run
+  const bool leaves = active && !was_joined && !words.empty() && ends_for_sure(words[0].text);
+  const bool is_in_branch = branches_.depth() > 0;
   end_guarded(separator, is_test(words));
-  if (words.empty() || ends_group) return;  // assignments alone
-  if (words[0].text == "case" && words.size() > 2) open_case(&words, active);
-  if (words.empty()) return;  // the case's first pattern follows in the next line
+  if (ends_group) return;
+  if (words.size() > 2 && words[0].text == "case") open_case(&words, active);
+  if (words.empty()) return;  // assignments alone, or a case's first pattern is in the next line
+  if (follow_branches(words, separator)) return;
 
   const std::string first = words[0].text;
-  if (first == "esac") return branches_.close();
-  if (branches_.in_patterns())  // "a" of "a | b)", then "b"
-    return branches_.pattern(words.back().text, separator == ShellSeparator::kParenthesis);
-  if (first == "fi") return branches_.close();
-  if (first == "if" || first == "elif") return open_if(words, separator);
-  if (first == "done") return end_loop();
   const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
   if (is_loop) loops_.open(words, active, {at_, line_});
   if (is_loop && active && words.size() > 1 && words[1].text == "read")
     forget(words, 2);  // "while read A B"
-  if (leaves) leave(words, is_checked);
+  if (leaves) leave(words, is_in_branch);
   if (active && (first == "exit" || first == "return")) return;
   if (active && functions_.contains(first)) {
     const bool in_subshell = separator == ShellSeparator::kOther;  // in a pipeline or behind "&"
@@ -65,7 +59,8 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
     if (in_subshell) script_.variables = before;
     return;
   }
-  if (first == "for" || (active && !is_loop && sets_variables(words))) return;
+  if (first == "for") return;
+  if (active && !is_loop && sets_variables(words)) return;
   if (joins && is_test(words))  // "[ A ] && b" or "[ A ] || b"
     return guard(words, separator == ShellSeparator::kOr, active);
   if (!active) return;
@@ -76,12 +71,29 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   script_.environments.push_back(std::move(environment));
 }
 
-// Ends the script or the function. `is_checked`: the exit stands under a condition. There "exit 1"
-// means that the script cannot run as it is given; it is assumed to run, and read on.
-void ShellReader::leave(const ShellCommand& words, bool is_checked) {
+// Follows a part of an if or a case, or the end of a loop. Returns false if the command is none.
+bool ShellReader::follow_branches(const ShellCommand& words, ShellSeparator separator) {
+  const std::string& first = words[0].text;
+  if (branches_.in_patterns() && first != "esac") {  // "a" of "a | b)", then "b"
+    branches_.pattern(words.back().text, separator == ShellSeparator::kParenthesis);
+  } else if (first == "fi" || first == "esac") {
+    branches_.close();
+  } else if (first == "if" || first == "elif") {
+    open_if(words, separator);
+  } else if (first == "done") {
+    end_loop();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Ends the script or the function. In a branch, "exit 1" means that the script cannot run as it is
+// given; it is assumed to run, and read on.
+void ShellReader::leave(const ShellCommand& words, bool is_in_branch) {
   if (words[0].text == "return") {
     returned_ = true;
-  } else if (is_checked && words.size() > 1 && words[1].text != "0") {
+  } else if (is_in_branch && words.size() > 1 && words[1].text != "0") {
     script_.checks.push_back(words[0].line);
   } else {
     exited_ = true;
@@ -89,10 +101,9 @@ void ShellReader::leave(const ShellCommand& words, bool is_checked) {
   }
 }
 
-// Returns whether a command of this name, "exit" or "return", ends the script or the function here:
-// not in a subshell, nor where it depends on what is not known. Checks such as "[ -z $DATA ] &&
-// exit 1" are passed over.
-bool ShellReader::may_end(const std::string& word) const {
+// Returns whether the word is "exit" or "return" and is sure to end the script or the function. In
+// a subshell it ends that alone, and "[ -z $DATA ] && exit 1" depends on what is not known.
+bool ShellReader::ends_for_sure(const std::string& word) const {
   if (word == "exit") return branches_.are_certain_inside(0) && !in_subshell(0);
   // The outermost branch is the call's own.
   return word == "return" && !calls_.empty() && branches_.are_certain_inside(1) &&
@@ -110,24 +121,23 @@ void ShellReader::open_case(ShellCommand* words, bool active) {
 // Opens the branch of "if A" or "elif A". A longer condition, "if A && B", counts as unknown, and
 // so does a function, which is run behind "if".
 void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
-  const std::size_t name = words.size() > 1 && words[1].text == "!" ? 2 : 1;
-  if (words[0].text == "if" && branches_.active() && name < words.size() &&
-      functions_.contains(words[name].text))
+  const bool is_if = words[0].text == "if";
+  const std::size_t name = words.size() > 1 && words[1].text == "!" ? 2 : 1;  // of the command
+  if (is_if && branches_.active() && name < words.size() && functions_.contains(words[name].text))
     call({words.begin() + static_cast<std::ptrdiff_t>(name), words.end()}, {},
          /*is_certain=*/false);
-  const bool is_one_command = separator == ShellSeparator::kEnd;
-  const std::optional<bool> holds =
-      condition(is_one_command ? word_texts(words, 1) : std::vector<std::string>{}, words[0].line,
-                branches_.active());
-  if (words[0].text == "if") {
+  std::vector<std::string> test;  // empty: unknown
+  if (separator == ShellSeparator::kEnd) test = word_texts(words, 1);
+  const std::optional<bool> holds = condition(test, words[0].line, branches_.active());
+  if (is_if) {
     branches_.open(holds, !assumed_);
   } else {
     branches_.next(holds, !assumed_);
   }
 }
 
-// Returns whether a test holds; nothing: unknown. If the test is run (`active`), lists its line
-// where the result is unknown or a variable without a value decides it, which sets assumed_.
+// Returns whether a test holds; nothing: unknown. A variable without a value that decides it sets
+// assumed_. If the test is run (`active`), its line is listed in both cases.
 std::optional<bool> ShellReader::condition(const std::vector<std::string>& texts, int line,
                                            bool active) {
   bool unset = false;
@@ -139,8 +149,8 @@ std::optional<bool> ShellReader::condition(const std::vector<std::string>& texts
   return holds;
 }
 
-// Begins a list such as "[ A ] && b && c || d" or "[ A ] || b" (`otherwise`) with its test. Each of
-// the commands behind it is a branch of its own.
+// Begins a list with its test: "[ A ] && b && c || d", or "[ A ] || b" (`otherwise`). Each of the
+// commands behind it is a branch of its own.
 void ShellReader::guard(const ShellCommand& words, bool otherwise, bool active) {
   std::optional<bool> holds = condition(word_texts(words, 0), words[0].line, active);
   if (holds && otherwise) holds = !*holds;
@@ -161,7 +171,9 @@ void ShellReader::end_guarded(ShellSeparator separator, bool tests) {
   guard_.is_open = guard_.behind_and && (is_and || is_or) && !tests;
   guard_.behind_and = is_and;
   if (!guard_.is_open) return;
-  branches_.open(is_and || !guard_.holds ? guard_.holds : std::optional(!*guard_.holds));
+  std::optional<bool> runs = guard_.holds;
+  if (is_or && runs) runs = !*runs;
+  branches_.open(runs);
 }
 
 // Removes the variables whose names are among the words from number `first` on: their values are
@@ -189,9 +201,10 @@ bool ShellReader::sets_variables(const ShellCommand& words) {
     script_.variables.erase(words[2].text);
     if (const auto text = printed_text(texts))
       script_.variables[words[2].text] = {{*text}, words[2].line};
-  } else if (!first.starts_with("((") ||
-             !shell_step(first.substr(2, first.size() - 4), words[0].line, &script_.variables)) {
-    return false;
+  } else {  // "((i++))"
+    if (!first.starts_with("((")) return false;
+    const std::string inside = first.substr(2, first.size() - 4);
+    if (!shell_step(inside, words[0].line, &script_.variables)) return false;
   }
   loops_.assigned();
   return true;

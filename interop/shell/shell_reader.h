@@ -117,8 +117,9 @@ class ShellReader {
 
   // Decides which commands are run, in commands.cpp.
   void end_command(ShellCommand words, ShellSeparator separator, ShellVariables environment);
-  bool may_end(const std::string& word) const;
-  void leave(const ShellCommand& words, bool is_checked);
+  bool follow_branches(const ShellCommand& words, ShellSeparator separator);
+  bool ends_for_sure(const std::string& word) const;
+  void leave(const ShellCommand& words, bool is_in_branch);
   void open_case(ShellCommand* words, bool active);
   void open_if(const ShellCommand& words, ShellSeparator separator);
   std::optional<bool> condition(const std::vector<std::string>& texts, int line, bool active);
