@@ -70,10 +70,9 @@ class MegatronPlan {
     set_gpus();
     // A dense model has no experts to cut.
     const bool dense = plan_->has("model.layers") && !args_->has("num_experts");
-    if (const auto etp = args_->whole("expert_tensor_parallel_size", 1);
-        etp && *etp != tp_ && !dense) {
+    const auto etp = args_->whole("expert_tensor_parallel_size", 1);
+    if (etp && *etp != tp_ && !dense)
       plan_->set("parallel.expert_tp", *etp, args_->spelled("expert_tensor_parallel_size"));
-    }
     set_batch_schedule();
     if (cp_ > 1) set_context();
     if (args_->flag("sequence_parallel") && tp_ > 1)
@@ -169,13 +168,10 @@ class MegatronPlan {
       plan_->not_expressed.push_back(args_->spelled("hybrid_layer_pattern") +
                                      ": bars cut nothing without pipeline stages");
     const auto layout = args_->text("pipeline_model_parallel_layout");
-    bool is_valid = false;
-    if (layout)
-      is_valid = set_layout(*layout, layers);
-    else if (segments.size() > 1 && pp_ > 1)
-      is_valid = set_segments(segments);
-    else
-      is_valid = set_virtual_stages(layers);
+    const bool has_bars = segments.size() > 1 && pp_ > 1;
+    const bool is_valid = layout     ? set_layout(*layout, layers)
+                          : has_bars ? set_segments(segments)
+                                     : set_virtual_stages(layers);
     if (!is_valid) return;
     const std::string_view name = "virtual_pipeline_model_parallel_size";
     if (args_->whole(name, 1).value_or(vpp_) != vpp_)
@@ -321,57 +317,60 @@ class MegatronPlan {
 
   // Sets train.zero: the distributed optimizer is ZeRO 1, FSDP ZeRO 2 or 3. Later flags win.
   void set_sharding() {
-    const bool distributed = args_->flag("use_distributed_optimizer", bridge());
+    const bool is_distributed = args_->flag("use_distributed_optimizer", bridge());
     if (bridge() && !args_->has("use_distributed_optimizer"))
       plan_->assumed.push_back("train.zero = 1: Megatron-Bridge's distributed optimizer");
-    Whole zero = distributed ? 1 : 0;
-    std::string from = args_->spelled("use_distributed_optimizer");
+    shard_by("use_distributed_optimizer", is_distributed ? 1 : 0);
     // A layer-wise optimizer gives each rank the states of whole layers: ZeRO 1.
-    if (const std::string optimizer = args_->text("optimizer").value_or("");
-        optimizer.starts_with("dist_") || args_->flag("use_layer_wise_distributed_optimizer")) {
-      zero = 1;
-      from = args_->spelled(
-          optimizer.starts_with("dist_") ? "optimizer" : "use_layer_wise_distributed_optimizer");
+    if (args_->text("optimizer").value_or("").starts_with("dist_")) {
+      shard_by("optimizer", 1);
+    } else if (args_->flag("use_layer_wise_distributed_optimizer")) {
+      shard_by("use_layer_wise_distributed_optimizer", 1);
     }
     // Megatron-DeepSpeed's flag. DeepSpeed's own JSON file also states the stage.
     if (const auto stage = args_->whole("zero_stage"); stage && args_->flag("deepspeed")) {
-      zero = *stage;
-      from = args_->spelled("zero_stage");
-      if (zero > 3) args_->fail("zero_stage", "0 to 3");
+      shard_by("zero_stage", *stage);
+      if (*stage > 3) args_->fail("zero_stage", "0 to 3");
     }
-    if (args_->flag("use_megatron_fsdp") || args_->flag("use_custom_fsdp")) {
-      const std::string strategy =
-          args_->text("data_parallel_sharding_strategy").value_or("optim_grads_params");
-      from = args_->spelled("data_parallel_sharding_strategy");
-      zero = strategy == "no_shard"      ? 0
-             : strategy == "optim"       ? 1
-             : strategy == "optim_grads" ? 2
-                                         : 3;
-      is_fsdp_ = true;
-    } else {
-      args_->text("data_parallel_sharding_strategy");
-    }
-    if (args_->flag("use_torch_fsdp2")) {
-      zero = 3;
-      from = args_->spelled("use_torch_fsdp2");
-      is_fsdp_ = true;
-      if (!args_->flag("torch_fsdp2_reshard_after_forward", true))
-        plan_->set("train.reshard_after_forward", false,
-                   args_->spelled("torch_fsdp2_reshard_after_forward"));
-    }
-    if (zero > 0) plan_->set("train.zero", zero, from);
+    set_fsdp();
+    if (zero_ > 0) plan_->set("train.zero", zero_, args_->spelled(sharded_by_));
+    set_optimizer_instances();
+  }
+
+  void shard_by(std::string_view name, Whole zero) {
+    sharded_by_ = name;
     zero_ = zero;
-    if (const auto instances = args_->whole("num_distributed_optimizer_instances", 1);
-        instances.value_or(1) > 1 && zero > 0) {
-      const Whole ranks = product_of({dp_, cp_});  // optimizer states are sharded over dp x cp
-      if (ranks > 0 && ranks % *instances == 0) {
-        plan_->set("parallel.hsdp_shard", ranks / *instances,
-                   args_->spelled("num_distributed_optimizer_instances"));
-      } else {
-        plan_->not_expressed.push_back(
-            fmt::format("{} {}: how many GPUs shard is not known without the job's",
-                        args_->spelled("num_distributed_optimizer_instances"), *instances));
-      }
+  }
+
+  void set_fsdp() {
+    const bool is_megatron = args_->flag("use_megatron_fsdp") || args_->flag("use_custom_fsdp");
+    const bool is_torch = args_->flag("use_torch_fsdp2");
+    is_fsdp_ = is_megatron || is_torch;
+    const std::string_view name = "data_parallel_sharding_strategy";
+    const std::string strategy = args_->text(name).value_or("optim_grads_params");
+    constexpr std::string_view kBelowZero3[] = {"no_shard", "optim", "optim_grads"};  // 0, 1, 2
+    if (is_megatron)
+      shard_by(name, std::ranges::find(kBelowZero3, strategy) - std::begin(kBelowZero3));
+    if (!is_torch) return;
+    shard_by("use_torch_fsdp2", 3);
+    if (!args_->flag("torch_fsdp2_reshard_after_forward", true))
+      plan_->set("train.reshard_after_forward", false,
+                 args_->spelled("torch_fsdp2_reshard_after_forward"));
+  }
+
+  // Sets the ranks that share one of several copies of the optimizer's states: of 32 dp x cp ranks
+  // with 4 instances, 8.
+  void set_optimizer_instances() {
+    const std::string_view name = "num_distributed_optimizer_instances";
+    const Whole instances = args_->whole(name, 1).value_or(1);
+    if (instances == 1 || zero_ == 0) return;
+    const Whole ranks = product_of({dp_, cp_});  // 0: unknown
+    if (ranks > 0 && ranks % instances == 0) {
+      plan_->set("parallel.hsdp_shard", ranks / instances, args_->spelled(name));
+    } else {
+      plan_->not_expressed.push_back(
+          fmt::format("{} {}: how many GPUs shard is not known without the job's",
+                      args_->spelled(name), instances));
     }
   }
 
@@ -452,8 +451,9 @@ class MegatronPlan {
   Whole gpus_;                  // of the option --gpus; 0: it is not given
   ImportedPlan* plan_;
   Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1;
-  Whole dp_ = 0;    // 0: unknown
-  Whole zero_ = 0;  // ZeRO stage
+  Whole dp_ = 0;                 // 0: unknown
+  Whole zero_ = 0;               // ZeRO stage
+  std::string_view sharded_by_;  // the argument that gives it
   bool is_fsdp_ = false;
   Whole gradient_bytes_ = 4;  // of one gradient
 };
