@@ -24,7 +24,7 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
                                      std::int64_t gpus);
 
 // Gives arguments of Megatron-LM before 2023 and of Megatron-DeepSpeed today's names, and states
-// the defaults of theirs that differ. num_experts may then be a list, one number a layer.
+// their defaults that today are others. num_experts may then be a list, one number a layer.
 void translate_older_arguments(MegatronArguments* arguments, ImportedPlan* plan);
 
 // Sets the model of the arguments, if they have one.

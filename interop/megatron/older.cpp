@@ -1,5 +1,5 @@
 // Gives arguments of Megatron-LM before 2023, and of Megatron-DeepSpeed, today's names, and states
-// the defaults of theirs that differ. Declared in interop/megatron/megatron.h.
+// their defaults that today are others. Declared in interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,11 +23,11 @@ constexpr RenamedArgument kRenamed[] = {
     {"checkpoint_num_layers", "recompute_num_layers"},
     {"distribute_checkpointed_activations", "distribute_saved_activations"}};
 
-// Megatron-DeepSpeed's arguments of experts. `otherwise`: its default.
+// Megatron-DeepSpeed's arguments of experts.
 struct DeepSpeedArgument {
   RenamedArgument names;
-  std::string_view otherwise;
-  std::string_view key;  // to which an assumed default is due; empty: it is a scenario's too
+  std::string_view default_value;
+  std::string_view key;  // the key that gets the default; empty: the key has it anyway
 };
 constexpr DeepSpeedArgument kDeepSpeedExperts[] = {
     {{"topk", "moe_router_topk"}, "1", "model.top_k"},
@@ -54,7 +54,7 @@ class OlderArguments {
 
   void translate() {
     const bool is_deepspeed = args_->flag("deepspeed");
-    const auto* const older = std::ranges::find_if(
+    const auto* const early = std::ranges::find_if(
         kBeforeEngine, [&](std::string_view name) { return args_->has(name); });
     set_recompute();
     for (const RenamedArgument& row : kRenamed) copy(row.older, row.name);
@@ -63,8 +63,8 @@ class OlderArguments {
       leave_out_engine("Megatron-DeepSpeed's, there is no --use-flash-attn-v2");
       set_context();
       set_experts();
-    } else if (older != std::end(kBeforeEngine) && !has_engine()) {
-      leave_out_engine(args_->spelled(*older) + " is of Megatron-LM before Transformer Engine");
+    } else if (early != std::end(kBeforeEngine) && !has_engine()) {
+      leave_out_engine(args_->spelled(*early) + " is of Megatron-LM before Transformer Engine");
       set_scatter_gather();
     }
   }
@@ -76,16 +76,14 @@ class OlderArguments {
       args_->add_field(std::string(name), value, args_->place_of(from), args_->spelled(from));
   }
 
-  void copy(std::string_view from, std::string_view to) {
-    if (const auto value = args_->text(from)) set(to, *value, from);
+  void copy(std::string_view older, std::string_view name) {
+    if (const auto value = args_->text(older)) set(name, *value, older);
   }
 
   // Returns whether an argument of Transformer Engine or of flash attention is there.
   bool has_engine() const {
-    return std::ranges::any_of(
-        std::initializer_list<std::string_view>{"transformer_impl", "attention_backend",
-                                                "use_flash_attn"},
-        [&](std::string_view name) { return args_->has_any(name); });
+    return args_->has_any("transformer_impl") || args_->has_any("attention_backend") ||
+           args_->has_any("use_flash_attn");
   }
 
   // States that there is no flash attention, as no flag asks for it.
@@ -104,21 +102,22 @@ class OlderArguments {
     if (!args_->has("activations_checkpoint_num_layers")) set("recompute_num_layers", "1", method);
   }
 
-  // Sets the overlap of PyTorch's DDP, whose buckets are of 25 MiB.
+  // Sets the overlap of PyTorch's DDP, whose buckets are of 25 MiB. Today's argument counts
+  // gradients.
   void set_torch_ddp() {
     const std::string_view ddp = "DDP_impl";
     if (args_->text(ddp).value_or("local") != "torch") return;
     set("overlap_grad_reduce", "True", ddp);
-    set("ddp_bucket_size", fmt::format("{}", 25 * 1024 * 1024 / (args_->flag("fp16") ? 2 : 4)),
-        ddp);
+    const int gradient_bytes = args_->flag("fp16") ? 2 : 4;
+    set("ddp_bucket_size", fmt::format("{}", 25 * 1024 * 1024 / gradient_bytes), ddp);
   }
 
-  // Sets how stages send without sequence parallelism. Megatron-LM had that until March 2023
-  // (3c92fa93b5), and its flag for longer.
+  // Sets how stages send without sequence parallelism: each tensor rank its part. Megatron-LM had
+  // that until March 2023 (3c92fa93b5), and its flag for longer.
   void set_scatter_gather() {
     const std::string_view name = "scatter_gather_tensors_in_pipeline";
-    const bool cuts = args_->flag(name, true) && !args_->flag("sequence_parallel");
-    if (cuts && args_->whole("tensor_model_parallel_size", 1).value_or(1) > 1 &&
+    const bool sends_parts = args_->flag(name, true) && !args_->flag("sequence_parallel");
+    if (sends_parts && args_->whole("tensor_model_parallel_size", 1).value_or(1) > 1 &&
         args_->whole("pipeline_model_parallel_size", 1).value_or(1) > 1)
       plan_->set("parallel.scatter_gather", true, args_->spelled(name));
   }
@@ -131,25 +130,25 @@ class OlderArguments {
     set("cp_comm_type", "a2a", name);
   }
 
-  // Sets Megatron-DeepSpeed's experts (megatron/arguments.py:608 at f4157bea); one expert is an
-  // MLP.
+  // Sets Megatron-DeepSpeed's experts (megatron/arguments.py:608 at f4157bea). One is an MLP.
   void set_experts() {
     const auto counts = args_->wholes("num_experts");
     const Whole interval = args_->whole("expert_interval", 1).value_or(2);
-    const bool drops = args_->flag("moe_token_dropping", true),
-               cuts = args_->flag("enable_expert_tensor_parallelism"),
+    const bool drops_tokens = args_->flag("moe_token_dropping", true),
+               cuts_experts = args_->flag("enable_expert_tensor_parallelism"),
                has_tutel = args_->flag("use_tutel");
+    // Without experts these are understood, too.
     for (const char* name : {"mlp_type", "topk", "moe_expert_parallel_size"}) args_->text(name);
     if (!counts || std::ranges::max(*counts) <= 1) return args_->leave_out("num_experts");
     for (const DeepSpeedArgument& row : kDeepSpeedExperts) {
       const auto& [older, name] = row.names;
-      if (name == "moe_expert_capacity_factor" && !drops) continue;
-      set(name, args_->text(older).value_or(std::string(row.otherwise)), older);
+      if (name == "moe_expert_capacity_factor" && !drops_tokens) continue;
+      set(name, args_->text(older).value_or(std::string(row.default_value)), older);
       if (!row.key.empty() && !args_->has(older))
-        assume(older, fmt::format("{} = {}", row.key, row.otherwise));
+        assume(older, fmt::format("{} = {}", row.key, row.default_value));
     }
-    if (drops) set("moe_pad_expert_input_to_capacity", "True", "moe_train_capacity_factor");
-    if (!cuts) set("expert_tensor_parallel_size", "1", "enable_expert_tensor_parallelism");
+    if (drops_tokens) set("moe_pad_expert_input_to_capacity", "True", "moe_train_capacity_factor");
+    if (!cuts_experts) set("expert_tensor_parallel_size", "1", "enable_expert_tensor_parallelism");
     set("moe_token_dispatcher_type", "alltoall", "deepspeed");
     if (!has_tutel)
       plan_->not_expressed.push_back(
@@ -166,7 +165,8 @@ class OlderArguments {
         fmt::format("{}: Megatron-DeepSpeed's, there is no {}", assumed, flag));
   }
 
-  // Sets the experts of each layer: every `interval`-th one has some.
+  // Sets the experts of each layer. Every `interval`-th layer has some: with interval 2 and counts
+  // {8}, 4 layers have [0, 8, 0, 8].
   void set_counts(const std::vector<Whole>& counts, Whole interval) {
     const Whole layers = args_->whole("num_layers", 1).value_or(0);
     if (layers == 0 || layers > kMostLayers) return;
@@ -175,7 +175,7 @@ class OlderArguments {
       return args_->fail("num_experts", fmt::format("one number, or {} numbers", sparse));
     std::vector<Whole> experts(static_cast<std::size_t>(layers), 0);
     for (std::size_t i = 0; i < sparse; ++i) {
-      const Whole count = counts[counts.size() == 1 ? 0 : i];
+      const Whole count = counts.size() == 1 ? counts[0] : counts[i];
       experts[(i + 1) * static_cast<std::size_t>(interval) - 1] = count > 1 ? count : 0;
     }
     args_->add_field("num_experts", fmt::format("[{}]", fmt::join(experts, ", ")),
