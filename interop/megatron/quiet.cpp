@@ -1,7 +1,6 @@
-// Megatron-LM's arguments that change neither time nor memory, and those that a scenario has no key
-// for. Declared in interop/megatron/arguments.h.
+// Megatron-LM's arguments that a scenario has no key for, and globs of those that change neither
+// time nor memory. Declared in interop/megatron/arguments.h.
 #include <algorithm>
-#include <utility>
 
 #include "base/csv.h"
 #include "interop/document/fields.h"
@@ -10,10 +9,10 @@
 namespace tandem {
 namespace {
 
-// Arguments that a scenario has no key for. `what`: what the user is told if the value differs from
+// An argument that a scenario has no key for. `told`: what the user reads if the value differs from
 // `usual`, mostly what is simulated instead.
 struct NotExpressedArgument {
-  std::string_view name, usual, what;
+  std::string_view name, usual, told;
 };
 
 constexpr NotExpressedArgument kNotExpressed[] = {
@@ -103,59 +102,54 @@ constexpr NotExpressedArgument kNotExpressed[] = {
     {"variable_seq_lengths", "False", "all sequences have one length"},
     {"checkpoint_in_cpu", "False", "checkpoints of activations stay on the GPU"}};
 
-// These arguments have an effect only beside another one (mamba_* beside a hybrid model). The code
-// that reads the other one also reads these, so here they are ignored.
+// Arguments that have an effect only beside another one, whose reader then reads them: mamba_*
+// beside a hybrid model. Left unread, they have none.
 constexpr std::string_view kIdle =
     "add_position_embedding cp_comm_type *lora_rank mamba_* moe_layer_freq moe_paged_stash_* "
     "moe_router_topk moe_router_num_groups moe_router_group_topk moe_router_enable_expert_bias "
     "qk_head_dim qk_pos_emb_head_dim v_head_dim vocab_size torch_fsdp2_* tp_comm_bulk_* "
     "tp_comm_overlap_* group_query_attention num_query_groups recompute_method linear_* dsa_* "
-    "exp_avg* microbatch_group* account_for* padded_* transformer_impl "
-    "position_embedding_type cuda_graph_modules cuda_graph_scope add_qkv* ";
+    "exp_avg* microbatch_group* account_for* padded_* transformer_impl position_embedding_type "
+    "cuda_graph_modules cuda_graph_scope add_qkv*";
 
-// Arguments that never change time or memory, as globs, by theme. Used only for arguments that no
-// reader has read and kNotExpressed does not name.
+// The lists below, by theme, are of arguments that never change time or memory. An argument that a
+// reader has read, or that kNotExpressed names, is not looked for here, even if a glob matches it.
 
 // Learning rates, losses and numbers of the optimizer.
 constexpr std::string_view kQuietOptimizer =
-    "calculate_per_token_loss *lr lr_* *_lr_* adam_* lion_* muon_* sgd_* adaptive_* "
-    "*weight_decay* apply_wd_to_qk_layernorm clip_grad loss_scale* initial_loss_scale "
-    "min_loss_scale hysteresis decoupled* params_dtype pipeline_dtype "
-    "optimizer_offload_fraction spiky*";
+    "calculate_per_token_loss *lr lr_* *_lr_* adam_* lion_* muon_* sgd_* adaptive_* *weight_decay* "
+    "apply_wd_to_qk_layernorm clip_grad loss_scale* initial_loss_scale min_loss_scale hysteresis "
+    "decoupled* params_dtype pipeline_dtype optimizer_offload_fraction spiky*";
 
 // Initial weights, seeds and regularization.
 constexpr std::string_view kQuietInitial =
-    "*dropout init_method* *_init_method* *seed use_cpu_init* *initialization "
-    "init_model_with* te_rng* mup_* use_mup";
+    "*dropout init_method* *_init_method* *seed use_cpu_init* *initialization init_model_with* "
+    "te_rng* mup_* use_mup";
 
 // Data sets, tokenizers and masks.
 constexpr std::string_view kQuietData =
     "data_args* data_cache* data_impl data_per_class* data_sharding data_parallel_random_init "
-    "*data_path* *_path *_dir *dataset* *dataloader* split mock_data num_workers "
-    "*tokenizer* *_file tiktoken_* vocab_extra_ids special_tokens trust_remote_code eod_* "
-    "reset_* *_mask_* create_attention_mask* mask_* mmap_bin_files fim_* short_seq_prob "
-    "sample_rate use_one_sent_docs chat_template use_gigatoken allow_ambiguous_pad_tokens "
-    "*msc decoder_seq_length make_vocab_size* sft_* "
-    "max_seqlen_per* max_position_embeddings";
+    "*data_path* *_path *_dir *dataset* *dataloader* split mock_data num_workers *tokenizer* "
+    "*_file tiktoken_* vocab_extra_ids special_tokens trust_remote_code eod_* reset_* *_mask_* "
+    "create_attention_mask* mask_* mmap_bin_files fim_* short_seq_prob sample_rate "
+    "use_one_sent_docs chat_template use_gigatoken allow_ambiguous_pad_tokens *msc "
+    "decoder_seq_length make_vocab_size* sft_* max_seqlen_per* max_position_embeddings";
 
 // Checkpoints, evaluation, and how long a run lasts.
 constexpr std::string_view kQuietRun =
-    "no_load_* no_save_* save* load* *ckpt* *on_missing_checkpoint "
-    "pretrained_checkpoint use_checkpoint_args use_checkpoint_lr* use_checkpoint_opt* "
-    "*_from_checkpoint* universal_checkpoint "
-    "deepspeed_activation_checkpointing contigious_checkpointing replication* non_persistent* "
-    "async_save async_strategy "
-    "finetune exit_* eval* *_eval_* *validation* valid_* test_mode train_iters train_samples "
-    "train_tokens "
-    "train_sync_interval skip_train iterations_to_skip consumed_* iteration do_* curr_* phase_* "
-    "start_* end_* override_* strict_* warmup iter_per_epoch";
+    "no_load_* no_save_* save* load* *ckpt* *on_missing_checkpoint pretrained_checkpoint "
+    "use_checkpoint_args use_checkpoint_lr* use_checkpoint_opt* *_from_checkpoint* "
+    "universal_checkpoint deepspeed_activation_checkpointing contigious_checkpointing replication* "
+    "non_persistent* async_save async_strategy finetune exit_* eval* *_eval_* *validation* valid_* "
+    "test_mode train_iters train_samples train_tokens train_sync_interval skip_train "
+    "iterations_to_skip consumed_* iteration do_* curr_* phase_* start_* end_* override_* strict_* "
+    "warmup iter_per_epoch";
 
 // Logs, profilers and checks.
 constexpr std::string_view kQuietLogs =
     "no_record* log_* logging_level tensorboard* wandb* one_logger* enable_one_logger otel_* "
     "timing_log* barrier_with* *profil* nvtx* record_* memory_snapshot* app_tag* straggler* "
-    "disable_straggler* result_* dump_* check_* verify* run_workload_inspector_server "
-    "gpu_sniff*";
+    "disable_straggler* result_* dump_* check_* verify* run_workload_inspector_server gpu_sniff*";
 
 // Faults and restarts.
 constexpr std::string_view kQuietFaults =
@@ -167,8 +161,7 @@ constexpr std::string_view kQuietLaunch =
     "distributed_backend distributed_timeout* *gloo* local_rank rank global_rank master_* "
     "node_rank rdzv_* redirects tee standalone lazy_mpu* create_all_gather_group "
     "fake_process_group tensor_model_parallel_comm* sharp_* nccl_all_reduce_for_prefill "
-    "high_priority* "
-    "tp_comm_bootstrap* manual_gc*";
+    "high_priority* tp_comm_bootstrap* manual_gc*";
 
 // Inference and reinforcement learning.
 constexpr std::string_view kQuietInference =
@@ -179,16 +172,15 @@ constexpr std::string_view kQuietInference =
 
 // Other models than language models.
 constexpr std::string_view kQuietOtherModels =
-    "openai_gelu onnx_safe output_bert_embeddings retro* dino* vision* swin* ict* bert* "
-    "biencoder* retriever* indexer_* img_* patch_dim num_channels num_classes classes* "
-    "query_in_block* block_data* evidence* titles* kd_* adlr* model_type model_provider "
-    "is_hybrid*";
+    "openai_gelu onnx_safe output_bert_embeddings retro* dino* vision* swin* ict* bert* biencoder* "
+    "retriever* indexer_* img_* patch_dim num_channels num_classes classes* query_in_block* "
+    "block_data* evidence* titles* kd_* adlr* model_type model_provider is_hybrid*";
 
 // Numbers inside layers, and kernels that take as long.
 constexpr std::string_view kQuietLayers =
     "reuse_grad_buf_for_mxfp8_param_ag use_fused_weighted* mla_down_proj_fusion use_te_* "
-    "use_transformer_engine_op* *norm_epsilon layernorm_eps* layernorm_zero* "
-    "apply_layernorm_1p *rope* rotary* yarn_* mscale* relative_attention* *query_key_layer_scaling "
+    "use_transformer_engine_op* *norm_epsilon layernorm_eps* layernorm_zero* apply_layernorm_1p "
+    "*rope* rotary* yarn_* mscale* relative_attention* *query_key_layer_scaling "
     "attention_softmax_in_fp32 glu_linear* activation_func_clamp* qk_clip* logits_* logit_* "
     "kitchen_attention_backend flash_attention_version mhc_* transformer_pipeline* fp8_margin "
     "fp8_interval fp8_amax* fp4_recipe num_layers_at_*";
@@ -196,21 +188,20 @@ constexpr std::string_view kQuietLayers =
 // Routing of experts.
 constexpr std::string_view kQuietExperts =
     "moe_enable_routing_replay moe_aux_loss* moe_z_loss* moe_token_drop* "
-    "moe_router_load_balancing* moe_router_dtype moe_router_score_function "
-    "moe_router_pre_softmax moe_router_topk_scaling_factor "
-    "moe_router_bias_update_rate moe_router_force_* moe_router_fusion moe_router_padding_* "
-    "moe_input_jitter* moe_per_layer* moe_routing_trace* moe_upcycling* moe_permute* "
-    "moe_grouped_gemm moe_*_num_sms* moe_hybridep* moe_*_interleave_size moe_*_dtype "
-    "moe_apply_probs* moe_ncclep* moe_use_legacy* moe_single* moe_deepep* "
-    "moe_loss_coeff moe_min_capacity moe_top2_2nd* create_moe_param_group mtp_loss*";
+    "moe_router_load_balancing* moe_router_dtype moe_router_score_function moe_router_pre_softmax "
+    "moe_router_topk_scaling_factor moe_router_bias_update_rate moe_router_force_* "
+    "moe_router_fusion moe_router_padding_* moe_input_jitter* moe_per_layer* moe_routing_trace* "
+    "moe_upcycling* moe_permute* moe_grouped_gemm moe_*_num_sms* moe_hybridep* "
+    "moe_*_interleave_size moe_*_dtype moe_apply_probs* moe_ncclep* moe_use_legacy* moe_single* "
+    "moe_deepep* moe_loss_coeff moe_min_capacity moe_top2_2nd* create_moe_param_group mtp_loss*";
 
 // Buffers and details of parallelism.
 constexpr std::string_view kQuietParallel =
     "pipeline_parallel delay_grad_reduce clone_scatter* overlap_p2p_communication_warmup* "
-    "overlap_p2p_comm_warmup* ddp_average* "
-    "ddp_pad* gradient_reduce_div* align_grad_reduce cuda_graph_warmup* wgrad_deferral* gdp_* "
-    "gtp_* megatron_fsdp_version fsdp_manual* fsdp_db_use* suggested_comm* pin_cpu* "
-    "scatter_gather_tensors_in_pipeline *contiguous_buffers_in* min_offloaded* delay_offload*";
+    "overlap_p2p_comm_warmup* ddp_average* ddp_pad* gradient_reduce_div* align_grad_reduce "
+    "cuda_graph_warmup* wgrad_deferral* gdp_* gtp_* megatron_fsdp_version fsdp_manual* "
+    "fsdp_db_use* suggested_comm* pin_cpu* scatter_gather_tensors_in_pipeline "
+    "*contiguous_buffers_in* min_offloaded* delay_offload*";
 
 // Versions of Megatron-LM's code.
 constexpr std::string_view kQuietVersions =
@@ -221,21 +212,20 @@ constexpr std::string_view kQuiet[] = {
     kQuietFaults,    kQuietLaunch,   kQuietInference, kQuietOtherModels, kQuietLayers,
     kQuietExperts,   kQuietParallel, kQuietVersions};
 
-// Returns the name of a type that Tandem uses: "bf16" for "torch.bfloat16".
+// Returns Tandem's name of a type, "bf16" for "bfloat16" and "torch.bfloat16"; else the value.
 std::string_view type_of(std::string_view value) {
-  for (const auto& [theirs, ours] :
-       {std::pair<std::string_view, std::string_view>{"float32", "fp32"},
-        {"bfloat16", "bf16"},
-        {"float16", "fp16"}}) {
-    if (value == theirs || (value.starts_with("torch.") && value.substr(6) == theirs)) return ours;
-  }
+  const std::string_view name = value.starts_with("torch.") ? value.substr(6) : value;
+  if (name == "float32") return "fp32";
+  if (name == "bfloat16") return "bf16";
+  if (name == "float16") return "fp16";
   return value;
 }
 
-// Returns whether the value is the usual one, however it is written. An empty value is always
-// usual, and False or None is unless the usual value is True.
+// Returns whether the value is the usual one, however it is written: 1 for 1.0. None is always
+// usual. False is usual for all but switches that are usually on.
 bool is_usual(const NotExpressedArgument& row, std::string_view value) {
-  if (row.usual == "True") return value == "True" || value == "true" || is_none(value);
+  const bool is_usually_on = row.usual == "True";
+  if (is_usually_on) return value == "True" || value == "true" || is_none(value);
   if (is_off(value) || type_of(value) == row.usual) return true;
   const auto number = parse_number(value), usual = parse_number(row.usual);
   return number.ok() && usual.ok() && *number == *usual;
@@ -247,7 +237,7 @@ std::optional<std::string_view> not_expressed_argument(std::string_view name,
                                                        std::string_view value) {
   const auto* const row = std::ranges::find(kNotExpressed, name, &NotExpressedArgument::name);
   if (row == std::end(kNotExpressed)) return std::nullopt;
-  return is_usual(*row, value) ? std::string_view() : row->what;
+  return is_usual(*row, value) ? "" : row->told;
 }
 
 bool is_quiet_argument(std::string_view name) {
