@@ -36,43 +36,50 @@ std::string mixed_precision(FieldReader* top) {
   return precision;
 }
 
-// Reads deepspeed_config by the ds_config.json that Accelerate makes of it (DeepSpeedPlugin in
-// accelerate/utils/dataclasses.py), or asks for the one that it names.
+// Returns the ds_config.json that Accelerate makes of deepspeed_config (DeepSpeedPlugin in
+// accelerate/utils/dataclasses.py).
+DocumentNode ds_config(const DocumentNode& document, const std::string& precision,
+                       FieldReader* plugin) {
+  const DocumentNode* stated = document.find("deepspeed_config");
+  const int line = stated == nullptr ? 1 : stated->line;
+  // Returns a map with one field: "bf16: {enabled: true}".
+  const auto map_of = [](std::string name, const char* field, DocumentNode value) {
+    const int at = value.line;
+    return DocumentField{std::move(name), {DocumentNode::Map{{field, std::move(value)}}, at}};
+  };
+  const DocumentNode* stage = plugin->node({"zero_stage"});
+  DocumentNode::Map zero = {
+      {"stage", stage == nullptr ? DocumentNode{std::int64_t{2}, line} : *stage}};
+  for (const std::string part : {"offload_optimizer", "offload_param"}) {
+    if (const DocumentNode* device = plugin->node({part + "_device"}))
+      zero.push_back(map_of(part, "device", *device));
+  }
+  DocumentNode::Map config = {{"zero_optimization", {std::move(zero), line}}};
+  if (const DocumentNode* steps = plugin->node({"gradient_accumulation_steps"}))
+    config.push_back({"gradient_accumulation_steps", *steps});
+  if (const DocumentNode* mixed = document.find("mixed_precision"); mixed && precision != "no")
+    config.push_back(map_of(precision, "enabled", {true, mixed->line}));
+  return {std::move(config), line};
+}
+
+// Reads deepspeed_config by its ds_config.json, or asks for the one that it names.
 Result<ImportedPlan> import_plugin(const DocumentNode& document, const ImportContext& context) {
   FieldReader top(document, context.path);
   FieldReader plugin(top.section("deepspeed_config", "a map of settings"), context.path);
   const auto gpus = top.whole({"num_processes"}, 1);
   const std::string precision = mixed_precision(&top);
   if (precision == "fp8") top.fail("mixed_precision", "no, bf16 or fp16 beside deepspeed_config");
-  const DocumentNode* stated = document.find("deepspeed_config");
-  const int line = stated == nullptr ? 1 : stated->line;
-  const auto table = [](const char* name, DocumentField field, int at) {
-    return DocumentField{name, {DocumentNode::Map{std::move(field)}, at}};
-  };
-  const DocumentNode* stage = plugin.node({"zero_stage"});
-  DocumentNode::Map zero = {
-      {"stage", stage == nullptr ? DocumentNode{std::int64_t{2}, line} : *stage}};
-  for (const char* part : {"offload_optimizer", "offload_param"}) {
-    const DocumentNode* device = plugin.node({std::string(part) + "_device"});
-    if (device != nullptr) zero.push_back(table(part, {"device", *device}, device->line));
-  }
-  DocumentNode::Map config = {{"zero_optimization", {std::move(zero), line}}};
-  if (const DocumentNode* steps = plugin.node({"gradient_accumulation_steps"}))
-    config.push_back({"gradient_accumulation_steps", *steps});
-  if (const DocumentNode* mixed = document.find("mixed_precision"); mixed && precision != "no")
-    config.push_back(table(precision.c_str(), {"enabled", {true, mixed->line}}, mixed->line));
+  const DocumentNode config = ds_config(document, precision, &plugin);
   for (const FieldReader* reader : {&top, &plugin}) RETURN_IF_ERROR(reader->status());
-  const ImportContext inner = {.path = context.path,
-                               .before = context.before,
-                               .gpus = context.gpus > 0 ? context.gpus : gpus.value_or(0),
-                               .beside = context.beside};
+  const std::int64_t job_gpus = context.gpus > 0 ? context.gpus : gpus.value_or(0);
   ImportedPlan plan;
   if (const auto file = plugin.text({"deepspeed_config_file"})) {
     plan.wanted.push_back({.name = file->substr(file->rfind('/') + 1),
                            .where = plugin.place_of("deepspeed_config_file"),
                            .states_plan = true});
   } else {
-    ASSIGN_OR_RETURN(plan, import_deepspeed({std::move(config), line}, inner));
+    ASSIGN_OR_RETURN(
+        plan, import_deepspeed(config, {context.path, context.before, job_gpus, context.beside}));
   }
   plan.sources = {context.path + " (Accelerate, DeepSpeed)"};
   if (gpus) plan.set("cluster.gpus", *gpus, "num_processes");
@@ -82,15 +89,13 @@ Result<ImportedPlan> import_plugin(const DocumentNode& document, const ImportCon
   return plan;
 }
 
-// Returns the strategy's name. Older versions write its number, from 1 on.
-std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
+// Returns the name of a strategy. Older versions write its number, from 1 on.
+std::string strategy_name(const DocumentNode& node, FieldReader* fsdp) {
   constexpr std::string_view kStrategies[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
                                               "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
-  const DocumentNode* node = fsdp->node({"fsdp_sharding_strategy"});
-  if (node == nullptr) return std::nullopt;
-  std::string text = node->text();
+  std::string text = node.text();
   text.erase(0, text.find_first_not_of('_'));
-  if (const auto number = whole_number(*node);
+  if (const auto number = whole_number(node);
       number && *number >= 1 && *number <= static_cast<std::int64_t>(std::size(kStrategies)))
     text = kStrategies[*number - 1];
   if (std::find(std::begin(kStrategies), std::end(kStrategies), text) == std::end(kStrategies))
@@ -98,24 +103,24 @@ std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
   return text;
 }
 
+// Sets what FSDP cuts: FSDP 1 has a strategy, FSDP 2 a flag, in whose place a strategy may stand.
 void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
-  const auto strategy = sharding_strategy(fsdp);
-  const auto reshard = fsdp->node({"fsdp_reshard_after_forward"});
-  // FSDP 1 has a strategy, FSDP 2 a flag. The strategy may stand in the flag's field.
-  bool cuts_parameters = true;
-  if (const auto* flag = reshard == nullptr ? nullptr : std::get_if<bool>(&reshard->value))
-    cuts_parameters = *flag;
+  const DocumentNode* stated = fsdp->node({"fsdp_sharding_strategy"});
+  const DocumentNode* reshard = fsdp->node({"fsdp_reshard_after_forward"});
+  const auto* flag = reshard == nullptr ? nullptr : std::get_if<bool>(&reshard->value);
   const auto* word = reshard == nullptr ? nullptr : std::get_if<std::string>(&reshard->value);
-  const std::string name = strategy ? *strategy : word != nullptr ? *word : "";
-  if (name == "SHARD_GRAD_OP" || name == "HYBRID_SHARD_ZERO2") cuts_parameters = false;
-  if (name == "NO_SHARD") {
+  std::string strategy = word == nullptr ? "" : *word;
+  if (stated != nullptr) strategy = strategy_name(*stated, fsdp);
+  const bool keeps_parameters = (flag != nullptr && !*flag) || strategy == "SHARD_GRAD_OP" ||
+                                strategy == "HYBRID_SHARD_ZERO2";
+  if (strategy == "NO_SHARD") {
     plan->not_expressed.push_back("NO_SHARD: replicas are whole");
   } else {
-    plan->set("train.zero", cuts_parameters ? 3 : 2,
-              strategy ? "fsdp_sharding_strategy" : "fsdp_reshard_after_forward");
+    plan->set("train.zero", keeps_parameters ? 2 : 3,
+              stated != nullptr ? "fsdp_sharding_strategy" : "fsdp_reshard_after_forward");
   }
-  if (name.starts_with("HYBRID_SHARD"))
-    plan->not_expressed.push_back(name + ": what shards inside is parallel.hsdp_shard");
+  if (strategy.starts_with("HYBRID_SHARD"))
+    plan->not_expressed.push_back(strategy + ": what shards inside is parallel.hsdp_shard");
   if (fsdp->text({"fsdp_backward_prefetch"}).value_or("") == "NO_PREFETCH")
     plan->not_expressed.push_back("NO_PREFETCH: the next layer is gathered ahead in backward too");
   plan->set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
@@ -126,30 +131,30 @@ void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
     plan->not_expressed.push_back("fsdp_offload_params: parameters stay on the GPU");
 }
 
-// Returns whether the document has settings of that name. `accelerate config` also writes empty
-// ones.
-bool has_settings(const DocumentNode& document, std::string_view name) {
-  const DocumentNode* found = document.find(name);
-  return found != nullptr && found->map() != nullptr && !found->map()->empty();
+// Sets the sizes of parallelism_config.
+void set_parallel_config(FieldReader* parallel, ImportedPlan* plan) {
+  for (const auto& [field, key] :
+       {std::pair{"parallelism_config_tp_size", IntegerKey("parallel.tp")},
+        std::pair{"parallelism_config_cp_size", IntegerKey("parallel.cp")}}) {
+    if (const auto size = parallel->whole({field}, 1); size && *size > 1)
+      plan->set(key, *size, field);
+  }
+  // PyTorch's "alltoall" passes keys and values on round a ring, which is the key's default.
+  const char* const comm_field = "parallelism_config_cp_comm_strategy";
+  const auto comm = parallel->text({comm_field}).value_or("allgather");
+  if (plan->has("parallel.cp") && comm == "allgather")
+    plan->set("parallel.cp_comm", "all_gather", comm_field);
+  if (comm != "allgather" && comm != "alltoall")
+    parallel->fail(comm_field, "allgather or alltoall");
+  const auto replicas = parallel->whole({"parallelism_config_dp_replicate_size"}, 1);
+  const auto shard = parallel->whole({"parallelism_config_dp_shard_size"}, 1);
+  // hsdp_shard counts context ranks, as they shard too. Accelerate's size does not.
+  const std::int64_t cp = plan->whole_of("parallel.cp").value_or(1);
+  if (replicas.value_or(1) > 1 && shard)
+    plan->set("parallel.hsdp_shard", product_of({*shard, cp}), "parallelism_config_dp_shard_size");
 }
 
-}  // namespace
-
-bool is_accelerate(const DocumentNode& document) {
-  return document.find("fsdp_config") != nullptr || document.find("deepspeed_config") != nullptr;
-}
-
-Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context) {
-  const DocumentNode* type = document.find("distributed_type");
-  const std::string word = type == nullptr ? "" : type->text();
-  const bool has_fsdp = has_settings(document, "fsdp_config");
-  const bool has_deepspeed =
-      has_settings(document, "deepspeed_config") || document.find("fsdp_config") == nullptr;
-  if (type != nullptr && !matches_word(word, "FSDP DEEPSPEED"))
-    return Error::at(fmt::format("{}:{}", context.path, type->line),
-                     fmt::format("found distributed_type {}, expected FSDP or DEEPSPEED", word));
-  if (word == "DEEPSPEED" || (type == nullptr && has_deepspeed && !has_fsdp))
-    return import_plugin(document, context);
+Result<ImportedPlan> import_fsdp(const DocumentNode& document, const ImportContext& context) {
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (Accelerate, FSDP)");
   FieldReader top(document, context.path);
@@ -164,31 +169,42 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   plan.set("train.framework", "fsdp", "Accelerate's FSDP");
   plan.set("train.cross_entropy", "unfused", "Transformers' loss");
   set_sharding(&fsdp, &plan);
-  for (const auto& [field, key] :
-       {std::pair{"parallelism_config_tp_size", IntegerKey("parallel.tp")},
-        std::pair{"parallelism_config_cp_size", IntegerKey("parallel.cp")}}) {
-    if (const auto size = parallel.whole({field}, 1); size && *size > 1)
-      plan.set(key, *size, field);
-  }
-  // PyTorch's "alltoall" passes keys and values on round a ring, which is the key's default.
-  const auto comm = parallel.text({"parallelism_config_cp_comm_strategy"}).value_or("allgather");
-  if (plan.has("parallel.cp") && comm == "allgather")
-    plan.set("parallel.cp_comm", "all_gather", "parallelism_config_cp_comm_strategy");
-  if (comm != "allgather" && comm != "alltoall")
-    parallel.fail("parallelism_config_cp_comm_strategy", "allgather or alltoall");
-  const auto replicas = parallel.whole({"parallelism_config_dp_replicate_size"}, 1);
-  const auto shard = parallel.whole({"parallelism_config_dp_shard_size"}, 1);
-  // hsdp_shard counts context ranks, as they shard too. Accelerate's size does not.
-  const auto cp = parallel.whole({"parallelism_config_cp_size"}, 1);
-  if (replicas.value_or(1) > 1 && shard)
-    plan.set("parallel.hsdp_shard", product_of({*shard, cp.value_or(1)}),
-             "parallelism_config_dp_shard_size");
+  set_parallel_config(&parallel, &plan);
   for (FieldReader* reader : {&top, &fsdp, &parallel}) {
     RETURN_IF_ERROR(reader->status());
     list_unread(*reader, kQuietAccelerate, context.path, &plan);
   }
   place_keys(document, context.path, &plan);
   return plan;
+}
+
+// Returns whether the map of that name has settings. `accelerate config` also writes empty maps.
+bool has_settings(const DocumentNode& document, std::string_view name) {
+  const DocumentNode* found = document.find(name);
+  return found != nullptr && found->map() != nullptr && !found->map()->empty();
+}
+
+// Returns whether a file without a distributed_type is DeepSpeed's, else FSDP's.
+bool is_deepspeed_alone(const DocumentNode& document) {
+  if (document.find("fsdp_config") == nullptr) return true;
+  return has_settings(document, "deepspeed_config") && !has_settings(document, "fsdp_config");
+}
+
+}  // namespace
+
+bool is_accelerate(const DocumentNode& document) {
+  return document.find("fsdp_config") != nullptr || document.find("deepspeed_config") != nullptr;
+}
+
+Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context) {
+  const DocumentNode* type = document.find("distributed_type");
+  const std::string word = type != nullptr                ? type->text()
+                           : is_deepspeed_alone(document) ? "DEEPSPEED"
+                                                          : "FSDP";
+  if (word == "DEEPSPEED") return import_plugin(document, context);
+  if (word == "FSDP") return import_fsdp(document, context);
+  return Error::at(fmt::format("{}:{}", context.path, type->line),
+                   fmt::format("found distributed_type {}, expected FSDP or DEEPSPEED", word));
 }
 
 }  // namespace tandem
