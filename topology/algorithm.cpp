@@ -53,19 +53,19 @@ class FlowBuilder {
       send(members[i], members[(i + 1) % members.size()], share);
   }
 
-  // Sends up to the switch that joins the members and down again: once over every link of the
-  // smallest tree that joins them. These are the links of a ring through all members.
-  // REQUIRES: each on a node of its own.
+  // Sends from each member up to the switch that joins them and down again, reduced on the way:
+  // once over every link of the smallest tree that joins them, which are the links of a ring
+  // through all. REQUIRES: each on a node of its own.
   void tree(std::span<const DeviceId> members, double share) {
     std::vector<LinkId> links;
     for (std::size_t i = 0; i < members.size(); ++i) {
       find_route(members[i], members[(i + 1) % members.size()]);
       links.insert(links.end(), links_.begin(), links_.end());
-      count(members[i], members[i], share);
+      count(members[i], members[i], share);  // leaves its node and comes back
     }
     std::ranges::sort(links);
     links.erase(std::unique(links.begin(), links.end()), links.end());
-    for (const LinkId link : links) add({link}, share, 1, true);
+    for (const LinkId link : links) add({link}, share, 1, /*crosses=*/true);
   }
 
   // Exchanges from every member to every other: `inside_share` to one on the same node, `share` to
@@ -85,7 +85,7 @@ class FlowBuilder {
       }
     }
     for (int i = 0; i < static_cast<int>(loads.size()); ++i) {
-      if (loads[i] > 0) add({LinkId{i}}, loads[i], 1, inside[i] == 0);
+      if (loads[i] > 0) add({LinkId{i}}, loads[i], 1, /*crosses=*/inside[i] == 0);
     }
   }
 
@@ -99,14 +99,14 @@ class FlowBuilder {
   }
 
   // Ends the collection. Flows between nodes get limits such that the busiest node sends or
-  // receives at the communicator's rate, and all others at the same pace.
+  // receives at the communicator's rate, and all others at the same pace: of k equal flows that
+  // leave this node each gets 1/k of the rate.
   Traffic take() {
     double busiest = 0;
     for (const auto& [node, share] : leaving_) busiest = std::max(busiest, share);
     for (const auto& [node, share] : coming_) busiest = std::max(busiest, share);
-    for (std::size_t i = 0; i < between_.size(); ++i) {
-      Flow& flow = traffic_.flows[i];
-      if (between_[i] != 0) flow.limit_bytes_per_s = limit_ * flow.share / busiest;
+    for (Flow& flow : traffic_.flows) {
+      if (flow.limit_bytes_per_s > 0) flow.limit_bytes_per_s /= busiest;
     }
     return std::move(traffic_);
   }
@@ -117,7 +117,7 @@ class FlowBuilder {
     return relays_.empty() || std::ranges::binary_search(relays_, by) ? by : from;
   }
 
-  // Puts the route into links_. Returns whether it leaves the node.
+  // Puts the route into links_, and notes its latency. Returns whether it leaves the node.
   bool find_route(DeviceId from, DeviceId to) {
     slowest_ns_ = std::max(slowest_ns_, cluster_.latency_ns(from, to));
     cluster_.route(from, to, &links_);
@@ -127,8 +127,8 @@ class FlowBuilder {
   }
 
   void add(std::vector<LinkId> links, double share, int multiplicity, bool crosses) {
-    traffic_.flows.push_back({std::move(links), share, multiplicity});
-    if (limit_ > 0) between_.push_back(static_cast<char>(crosses));
+    const double limit = crosses ? limit_ * share : 0;  // take() divides it
+    traffic_.flows.push_back({std::move(links), share, multiplicity, limit});
   }
 
   // Counts what leaves the node of `from`, and what comes to the node of `to`.
@@ -139,8 +139,7 @@ class FlowBuilder {
   }
 
   const Cluster& cluster_;
-  const double limit_;         // of the communicator; 0: none, and the members below stay empty
-  std::vector<char> between_;  // by flow: whether it leaves its node
+  const double limit_;                                // of the communicator; 0: none
   std::unordered_map<int, double> leaving_, coming_;  // by node
   Traffic traffic_;
   std::vector<DeviceId> relays_;  // sorted; empty: all GPUs
@@ -319,13 +318,14 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
 
 // Adds an all-reduce in double binary trees between the ranks of equal place on their nodes. On a
 // node of k ranks either the ranks pass everything along a chain and back, or the switch reduces
-// and multicasts (NVLS). With NVLS each rank reads 1/k of the array reduced from all k and stores
-// it to all, so (k + 1)/k of the array crosses its link in each direction.
+// and multicasts (NVLS). The chain's k - 1 hops there and back load the node as a ring of k hops
+// with 2 (k - 1)/k of the array each. With NVLS each rank reads 1/k of the array reduced from all k
+// and stores it to all, so (k + 1)/k of the array crosses its link in each direction.
 void trees_over_nodes(const NodeGroups& groups, bool nvls, FlowBuilder* flows) {
   const Cluster& cluster = flows->cluster();
   const std::size_t k = groups.members_per_node();
   const double part = 1.0 / static_cast<double>(k);
-  for (int j = 0; j < groups.nodes() && k > 1; ++j) {
+  for (int j = 0; j < groups.nodes(); ++j) {
     const auto members = groups.members(j);
     flows->ring(members, nvls ? (1 + part) / cluster.spec().nvls_efficiency
                               : 2 * (1 - part) * nvlink_slowdown(cluster, members));
@@ -357,7 +357,7 @@ void hierarchical(const NodeGroups& groups, CommKind kind, bool in_network, Flow
       flows->ring(groups.at_place(place), part * ring_share(kind, nodes) / ring_efficiency);
     }
   }
-  flows->steps(in_network ? 2 : ring_steps(kind, nodes));
+  flows->steps(in_network ? 2 : ring_steps(kind, nodes));  // 2: up and down
 }
 
 // Adds a collective over several nodes. Only an all-reduce of equally many ranks on each node (k)
@@ -366,7 +366,8 @@ void collective_over_nodes(CommKind kind, const NodeGroups& groups, Algorithm al
                            FlowBuilder* flows) {
   const ClusterSpec& spec = flows->cluster().spec();
   const std::size_t k = groups.members_per_node();
-  if (kind == CommKind::AllReduce && k > 0) {
+  const bool nodes_are_equal = k > 0;
+  if (kind == CommKind::AllReduce && nodes_are_equal) {
     const bool nvls = algorithm == Algorithm::Nvls;
     if (spec.trees && (nvls || algorithm == Algorithm::Tree))
       return trees_over_nodes(groups, nvls && k > 1, flows);
@@ -393,21 +394,16 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   ring_on_node(kind, devices, flows);
 }
 
-// The parts of an all-to-all: a pair's share of the bytes, on one node and between two, and whether
-// loads are summed into a flow for each link.
-struct PairShares {
-  double inside, between;
-  bool by_link;
-};
-
-// Sends from every member to every other, all at once: a flow for each pair, or for each link.
-void exchange(std::span<const DeviceId> members, const PairShares& shares, FlowBuilder* flows) {
-  if (shares.by_link) return flows->all_pairs(members, shares.between, shares.inside);
+// Sends `share` from every member to every other, `inside_share` on the same node, all at once: a
+// flow for each pair, or for each link.
+void exchange(std::span<const DeviceId> members, double share, double inside_share,
+              FlowBuilder* flows) {
+  if (members.size() > kPairwiseRanks) return flows->all_pairs(members, share, inside_share);
   const Cluster& cluster = flows->cluster();
   for (const DeviceId from : members) {
     for (const DeviceId to : members) {
       const bool crosses = cluster.node_of(from) != cluster.node_of(to);
-      if (from != to) flows->send_by_rail(from, to, crosses ? shares.between : shares.inside);
+      if (from != to) flows->send_by_rail(from, to, crosses ? share : inside_share);
     }
   }
 }
@@ -419,9 +415,8 @@ void all_to_all(std::span<const DeviceId> devices, FlowBuilder* flows) {
   const bool one_node = groups.nodes() == 1;
   const double share = 1.0 / static_cast<double>(n);
   const double slowdown = nvlink_slowdown(flows->cluster(), groups.largest_node());
-  const PairShares shares{share * slowdown, share, n > kPairwiseRanks};
   flows->set_relays(devices);
-  exchange(devices, shares, flows);
+  exchange(devices, share, share * slowdown, flows);
   // Inside a node all pairs exchange at once, and that costs as much as a pass.
   if (one_node) flows->add_latency(spec.intra_base_s / 2);
   flows->steps(one_node ? 1 : n - 1);
