@@ -57,23 +57,23 @@ class NamedNodes {
 
   const std::vector<std::string>& names() const { return names_; }
 
-  // Returns the node of a site: n0 for "n0" and for "n0.nic1". -1: the site is between nodes.
+  // Returns the node of a site: n0 for "n0" and "n0.nic1". -1: the site is between nodes.
   int node_of(std::string_view name) const {
-    for (std::size_t end = name.size(); end != name.npos && end > 0;
-         end = name.rfind('.', end - 1)) {
-      const auto found = number_.find(name.substr(0, end));
+    while (!name.empty()) {
+      const auto found = number_.find(name);
       if (found != number_.end()) return found->second;
+      const std::size_t dot = name.rfind('.');
+      name = name.substr(0, dot == name.npos ? 0 : dot);
     }
     return -1;
   }
 
-  // Returns the site, and which GPU of its node it is, or -1.
-  std::pair<Vertex, int> site(const std::string& name) const {
+  Vertex site(const std::string& name) const {
     const int node = node_of(name);
-    if (const auto gpu = node_and_gpu(name)) return {{name, node, Vertex::Gpu}, gpu->second};
+    if (node_and_gpu(name)) return {name, node, Vertex::Gpu};
     const bool is_nic =
         node >= 0 && std::string_view(name).substr(names_[node].size()).starts_with(".nic");
-    return {{name, node, is_nic ? Vertex::Nic : Vertex::Switch}, -1};
+    return {name, node, is_nic ? Vertex::Nic : Vertex::Switch};
   }
 
  private:
@@ -106,14 +106,14 @@ Status check_cable(const ListedCable& cable, const NamedNodes& nodes) {
 
 Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
   const NamedNodes nodes(cables);
-  std::map<std::pair<int, int>, Vertex> gpus;  // by node and place
+  std::map<std::pair<int, int>, Vertex> gpus;  // by node and number: {0, 1} is n0.gpu1
   std::map<std::string, Vertex, decltype(&in_natural_order)> others(&in_natural_order);
   for (const ListedCable& cable : cables) {
     RETURN_IF_ERROR(check_cable(cable, nodes));
     for (const std::string& name : {cable.from, cable.to}) {
-      auto [site, gpu] = nodes.site(name);
-      if (gpu >= 0) {
-        const auto known = gpus.emplace(std::pair(site.node, gpu), site).first;
+      Vertex site = nodes.site(name);
+      if (const auto gpu = node_and_gpu(name)) {
+        const auto known = gpus.emplace(std::pair(site.node, gpu->second), site).first;
         if (known->second.name != name)
           return Error{fmt::format("found '{}' and '{}', expected one name for a GPU",
                                    known->second.name, name)};
@@ -125,12 +125,13 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
   ListedSites listed;
   listed.nodes = nodes.names();
   listed.gpus = static_cast<int>(gpus.size());
-  for (const auto& [place, site] : gpus) listed.gpus_per_node += static_cast<int>(place.first == 0);
+  listed.gpus_per_node = static_cast<int>(
+      std::ranges::count_if(gpus, [](const auto& gpu) { return gpu.first.first == 0; }));
   std::unordered_map<std::string, SiteId> number;
-  for (const auto& [place, site] : gpus) {
+  for (const auto& [node_and_number, site] : gpus) {
     const int here = static_cast<int>(listed.sites.size());
-    const std::pair numbered_through(here / listed.gpus_per_node, here % listed.gpus_per_node);
-    if (place != numbered_through)
+    const std::pair expected(here / listed.gpus_per_node, here % listed.gpus_per_node);
+    if (node_and_number != expected)
       return Error{fmt::format(
           "found GPU {}, expected GPUs gpu0, gpu1, ... on each node, as many on each", site.name)};
     number.emplace(site.name, listed.sites.size());
@@ -148,10 +149,10 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
 }
 
 Status check_numbers(const ListedSites& listed) {
+  if (!numbered(listed.nodes.front(), "n")) return Done{};  // hosts by name
   for (std::size_t i = 0; i < listed.nodes.size(); ++i) {
     const auto number = numbered(listed.nodes[i], "n");
-    if (!number && i == 0) return Done{};
-    if (!number) break;
+    if (!number) break;  // the rest are hosts
     if (*number != static_cast<int>(i))
       return Error{fmt::format("found node {}, expected nodes n0, n1, ... numbered through",
                                listed.nodes[i])};
@@ -173,9 +174,10 @@ double fastest_inside(const std::vector<ListedCable>& cables) {
   double fastest = 0;
   for (const ListedCable& cable : cables) {
     const int node = nodes.node_of(cable.from);
-    if (node < 0 || node != nodes.node_of(cable.to) || cable.efficiency > 0) continue;
-    if (node_and_gpu(cable.from) || node_and_gpu(cable.to))
-      fastest = std::max(fastest, cable.bytes_per_s);
+    const bool is_inside = node >= 0 && node == nodes.node_of(cable.to);
+    const bool has_gpu = node_and_gpu(cable.from) || node_and_gpu(cable.to);
+    const bool has_own_efficiency = cable.efficiency > 0;
+    if (is_inside && has_gpu && !has_own_efficiency) fastest = std::max(fastest, cable.bytes_per_s);
   }
   return fastest;
 }

@@ -12,11 +12,11 @@ namespace tandem {
 
 // Reads the columns from, to, GBps (in one direction) and latency_us. The optional column
 // efficiency is for wires inside a node that reach another share than the spec says. The Errors
-// name file and line. `has_hosts`: as ClusterSpec's.
+// name file and line. `has_hosts`: nodes are hosts by name, so that n1 and n3 need no n0 and n2.
 Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path,
                                                                     bool has_hosts = false);
 
-// Returns whether read_cables() refuses these names without has_hosts, as n1 and n3 leave out n0.
+// Returns whether read_cables() refuses these names without has_hosts.
 bool need_hosts(const std::vector<ListedCable>& cables);
 
 // Returns the GPUs of each node. REQUIRES: cables that read_cables() read.
