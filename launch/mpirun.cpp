@@ -38,8 +38,8 @@
 namespace tandem {
 namespace {
 
-volatile std::sig_atomic_t caught = 0;  // the last signal caught and not yet forwarded; 0: none
-constexpr int kKeepWhatIsSet = 0;       // for setenv()
+volatile std::sig_atomic_t caught = 0;           // the last signal not yet forwarded; 0: none
+constexpr int kKeepWhatIsSet = 0, kReplace = 1;  // for setenv()
 
 Error failed(std::string why) { return Error{std::move(why), Error::Failed}; }
 
@@ -75,8 +75,8 @@ Status check_session_folder() {
 
 const char* own_environment(const char* name) { return std::getenv(name); }
 
-std::string variable(const char* name) {
-  const char* value = own_environment(name);
+std::string variable(const std::string& name) {  // empty: it is not set
+  const char* value = own_environment(name.c_str());
   return value == nullptr ? "" : value;
 }
 
@@ -84,8 +84,8 @@ std::string variable(const char* name) {
 // "^openib" only excludes components and chooses none, so it is replaced.
 void prefer(const std::string& setting, const std::string& value) {
   const std::string name = "OMPI_MCA_" + setting;
-  const std::string found = variable(name.c_str());
-  if (found.empty() || found.starts_with('^')) setenv(name.c_str(), value.c_str(), 1);
+  const std::string found = variable(name);
+  if (found.empty() || found.starts_with('^')) setenv(name.c_str(), value.c_str(), kReplace);
 }
 
 // Chooses Open MPI's transports for ranks on one host, which need no network between them.
@@ -104,7 +104,7 @@ void keep_to_this_host(int loopback_library) {
   const std::string found = variable("LD_PRELOAD");
   const std::string preload =
       fmt::format("/proc/self/fd/{}{}{}", loopback_library, found.empty() ? "" : ":", found);
-  setenv("LD_PRELOAD", preload.c_str(), 1);
+  setenv("LD_PRELOAD", preload.c_str(), kReplace);
 }
 
 // Makes Open MPI use the network interfaces that were chosen for Tandem's ranks.
@@ -113,7 +113,7 @@ void keep_to_chosen_interfaces() {
   if (choice.names.empty()) return;
   const std::string names = fmt::format("{}", fmt::join(own_interfaces(choice), ","));
   for (const std::string component : {"btl_tcp", "oob_tcp"}) {
-    if (variable(("OMPI_MCA_" + component + "_if_exclude").c_str()).empty())
+    if (variable("OMPI_MCA_" + component + "_if_exclude").empty())
       prefer(component + "_if_include", names);
   }
 }
@@ -141,8 +141,8 @@ std::vector<std::string> command_line(int ranks, bool is_local) {
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
   if (geteuid() == 0) {  // mpirun would refuse to run as root
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", kReplace);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", kReplace);
   }
   if (loopback_library >= 0)
     keep_to_this_host(loopback_library);
@@ -174,9 +174,9 @@ struct Stream {
   }
 };
 
-// Returns a process's state as /proc shows it: 'R' and 'S', 'T' (stopped), 't' (stopped by a
-// debugger), 'D' (waits for a disk), 'Z' (ended, but not collected by its parent). Returns 0 if the
-// process is gone.
+// Returns a process's state as /proc shows it: 'R' (runs), 'S' (sleeps), 'T' (stopped), 't' (by a
+// debugger), 'D' (waits for a disk), 'Z' (a zombie: ended, but not collected by its parent).
+// Returns 0 if the process is gone.
 char process_state(const std::string& process) {
   const auto text = read_file("/proc/" + process + "/stat");
   if (!text.ok()) return 0;
@@ -188,22 +188,23 @@ char process_state(const std::string& process) {
 // The state of mpirun's children: its ranks, or the daemons that start them on other hosts.
 enum class Children {
   None,
-  Run,    // at least one runs; also if mpirun itself has ended, is stopped or waits for a disk
-  Ended,  // all are zombies: a sound mpirun collects a child as soon as it ends, so this one hangs
+  MayRun,  // at least one runs, or that is not known
+  Ended,   // all are zombies: a sound mpirun collects a child as soon as it ends, so this one hangs
 };
 
 Children children_of(pid_t mpirun) {
   const char state = process_state(std::to_string(mpirun));
-  if (state != 'R' && state != 'S') return Children::Run;
+  const bool could_collect_them = state == 'R' || state == 'S';
+  if (!could_collect_them) return Children::MayRun;
   Children found = Children::None;
   std::error_code gone;
   const std::string tasks = fmt::format("/proc/{}/task", mpirun);
   for (std::filesystem::directory_iterator task(tasks, gone), end; task != end;
        task.increment(gone)) {
     std::ifstream children(task->path() / "children");
-    if (!children) return Children::Run;  // a kernel without this list
+    if (!children) return Children::MayRun;  // a kernel without this list
     for (std::string child; children >> child;) {
-      if (process_state(child) != 'Z') return Children::Run;
+      if (process_state(child) != 'Z') return Children::MayRun;
       found = Children::Ended;
     }
   }
@@ -214,16 +215,15 @@ Children children_of(pid_t mpirun) {
 // forever for a lock if a rank was killed while connecting to it.
 struct OutlivedRanks {
   pid_t mpirun = -1;
-  bool is_local = false, had_ranks = false;
-  int quiet_seconds = 0;
+  bool is_local = false;   // the ranks are children of mpirun
+  bool had_ranks = false;  // an mpirun that had none yet may be slow to start
+  int quiet_seconds = 0;   // in a row, in which mpirun outlived its ranks
 
-  // Returns whether the ten seconds are over. Is called at each output, and with is_quiet after
-  // each second without.
+  // Notes an output, or a second without one (`is_quiet`). Returns whether ten of these are over.
   bool are_over(bool is_quiet) {
     constexpr int kMostQuietSeconds = 10;
     const Children children = children_of(mpirun);
-    // An mpirun without children is stuck only once it had ranks: before, it may be slow to start.
-    had_ranks |= is_local && children == Children::Run;
+    had_ranks |= is_local && children == Children::MayRun;
     const bool outlives = children == Children::Ended || (children == Children::None && had_ranks);
     quiet_seconds = is_quiet && outlives ? quiet_seconds + 1 : 0;
     return quiet_seconds == kMostQuietSeconds;
@@ -237,9 +237,9 @@ struct SignalsToMpirun {
   bool killed_stuck = false;  // mpirun was killed, as it ran on after all of its ranks had ended
 };
 
-// Forwards the last signal caught to mpirun. A second one within a second counts as the same:
-// timeout(1) and shells signal a process and then its group, and mpirun aborts at the second,
-// before the ranks have written what they know.
+// Forwards the last signal caught to mpirun, but none within a second after another: timeout(1) and
+// shells signal a process and then its group, and mpirun aborts at the second signal, before the
+// ranks have written what they know.
 void forward_caught(pid_t mpirun, SignalsToMpirun* sent) {
   const int signal = caught;
   caught = 0;
@@ -253,19 +253,19 @@ void forward_caught(pid_t mpirun, SignalsToMpirun* sent) {
 // Passes both streams on until both are closed. Ends mpirun if its results cannot be written. Kills
 // an mpirun that outlives its ranks.
 SignalsToMpirun pass_on(Stream* output, Stream* errors, pid_t mpirun, bool is_local) {
-  constexpr int kSecondMs = 1000;
+  constexpr int kSecond_ms = 1000;
   SignalsToMpirun sent;
   OutlivedRanks outlived{mpirun, is_local};
   std::array<pollfd, 2> ends = {pollfd{output->source.number(), POLLIN, 0},
                                 pollfd{errors->source.number(), POLLIN, 0}};
-  for (bool terminated = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
+  for (bool was_terminated = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
     forward_caught(mpirun, &sent);
-    const int ready = poll(ends.data(), ends.size(), kSecondMs);
+    const int ready = poll(ends.data(), ends.size(), kSecond_ms);
     if (ready < 0) continue;
     if (outlived.are_over(ready == 0)) sent.killed_stuck = kill(mpirun, SIGKILL) == 0;
-    if (ends[0].revents != 0 && !output->pass_block()) ends[0].fd = -1;
+    if (ends[0].revents != 0 && !output->pass_block()) ends[0].fd = -1;  // which poll() leaves out
     if (ends[1].revents != 0 && !errors->pass_block()) ends[1].fd = -1;
-    if (output->write_errno != 0 && !std::exchange(terminated, true)) kill(mpirun, SIGTERM);
+    if (output->write_errno != 0 && !std::exchange(was_terminated, true)) kill(mpirun, SIGTERM);
   }
   return sent;
 }
