@@ -44,20 +44,21 @@ Nanoseconds longest_compute_ns(const Program& program) {
   return longest;
 }
 
-// Returns the rank that failed first by rank 0's clock. A rank that has not compared clocks yet
-// counts as having failed before all others.
+// Returns when a rank failed by rank 0's clock. 0, before all others: by its own clock alone, as it
+// has not compared clocks yet.
+Nanoseconds failure_time_ns(const RunState::Header& header) {
+  const bool has_compared = header.before.at_ns != 0;
+  return has_compared ? header.failed_ns - header.before.ahead_ns : 0;
+}
+
 std::optional<std::size_t> first_to_fail(const RunEnd& run_end) {
   std::optional<std::size_t> first;
-  Nanoseconds first_ns = std::numeric_limits<Nanoseconds>::max();
   for (std::size_t rank = 0; rank < run_end.states.size(); ++rank) {
     const auto& state = run_end.states[rank];
     if (!state || state->header().failure[0] == 0) continue;
-    const RunState::Header& header = state->header();
-    const bool has_compared = header.before.at_ns != 0;
-    const Nanoseconds failed_ns = has_compared ? header.failed_ns - header.before.ahead_ns : 0;
-    if (failed_ns >= first_ns) continue;
-    first = rank;
-    first_ns = failed_ns;
+    if (!first ||
+        failure_time_ns(state->header()) < failure_time_ns(run_end.states[*first]->header()))
+      first = rank;
   }
   return first;
 }
@@ -65,7 +66,7 @@ std::optional<std::size_t> first_to_fail(const RunEnd& run_end) {
 // Returns the progress of all ranks in the slowest rank's iteration. A rank that is in a later one
 // has ended all its ops.
 std::vector<RankProgress> progress_of(const Program& program, RunEnd* run_end) {
-  std::uint32_t slowest = ~std::uint32_t{0};
+  std::uint32_t slowest = std::numeric_limits<std::uint32_t>::max();
   for (const auto& state : run_end->states) {
     if (state) slowest = std::min(slowest, state->header().iteration.load());
   }
@@ -92,20 +93,18 @@ std::vector<RankProgress> progress_of(const Program& program, RunEnd* run_end) {
 // failed because of it: ranks that were killed or do not answer; the error of the rank that
 // reported one first; the op that does not end, found from the ranks' progress (diagnose()).
 Error cause_of_failure(const Program& program, RunEnd* run_end) {
-  const auto ended_itself = [](const std::string& exit_reason) {
-    return exit_reason.starts_with("exited");
+  const auto exited = [](const std::string& reason) { return reason.starts_with("exited"); };
+  const auto was_killed = [&](const std::string& reason) {  // or does not answer
+    return !reason.empty() && !exited(reason);
   };
-  const bool any_killed =
-      std::ranges::any_of(run_end->exit_reasons, [&](const std::string& exit_reason) {
-        return !exit_reason.empty() && !ended_itself(exit_reason);
-      });
+  const bool any_killed = std::ranges::any_of(run_end->exit_reasons, was_killed);
   if (const std::optional<std::size_t> rank = first_to_fail(*run_end); rank && !any_killed) {
     const RunState::Header& header = run_end->states[*rank]->header();
     return {fmt::format("rank {}: {}", *rank, header.failure), header.failure_kind};
   }
   std::vector<RankProgress> progress = progress_of(program, run_end);
   for (RankProgress& rank : progress) {
-    if (any_killed && ended_itself(rank.exit_reason)) rank.exit_reason.clear();
+    if (any_killed && exited(rank.exit_reason)) rank.exit_reason.clear();  // not the cause
   }
   return {diagnose(program, progress), Error::Failed};
 }
@@ -143,8 +142,8 @@ class Coordinator {
   }
 
  private:
-  // A failure of the run. If only the ranks' states can explain it, the text precedes what they
-  // say.
+  // A failure of the run. Without is_explained the text is a beginning that the ranks' states go on
+  // with: "no op ended within 60 s: ".
   struct RunFailure {
     std::string text;
     bool is_explained = true;
@@ -188,7 +187,7 @@ class Coordinator {
     return std::nullopt;
   }
 
-  // Asks the ranks that have joined for their states. Waits until all have answered, or nothing has
+  // Asks the ranks that have joined for their states. Waits until all have answered, or no byte has
   // come for kTimeToAnswer. Once the run is ended from outside, bytes no longer prolong the wait.
   void collect_states() {
     send_to_all(MessageKind::Dump);
@@ -232,9 +231,8 @@ class Coordinator {
                         members_.size())};
   }
 
-  // Returns a failure after which the run cannot go on. A rank that is stopped can go on, so this
-  // is none. A rank's failure counts before a signal, because mpirun sends a signal when a rank
-  // fails.
+  // Returns a failure after which the run cannot go on. A stopped rank is none, as it can go on. A
+  // rank's failure counts before a signal, because mpirun sends a signal when a rank fails.
   std::optional<RunFailure> find_failure() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = members_[rank];
@@ -292,22 +290,27 @@ class Coordinator {
   }
 
   void handle(std::size_t rank, const ControlMessage& message) {
-    Member& member = members_[rank];
+    const auto kind = static_cast<MessageKind>(message.kind);
     const int body = program_.ranks[rank].body;
-    if (static_cast<MessageKind>(message.kind) == MessageKind::Report) {
-      auto status = read<ReportMessage>(message.body);
-      if (!status) return;
-      status->exit_reason[sizeof status->exit_reason - 1] = 0;
-      if (status->steps != member.status.steps || status->phase != member.status.phase)
-        last_progress_ = Clock::now();
-      member.status = *status;
-    }
-    if (static_cast<MessageKind>(message.kind) != MessageKind::State) return;
-    member.answered = true;
-    if (message.body.size() == RunState::size_of(program_, body, options_.iterations)) {
-      member.state.emplace(program_, body, options_.iterations, message.body);
+    if (kind == MessageKind::Report) handle_report(message, &members_[rank]);
+    if (kind == MessageKind::State) handle_state(message, body, &members_[rank]);
+  }
+
+  void handle_report(const ControlMessage& message, Member* member) {
+    auto status = read<ReportMessage>(message.body);
+    if (!status) return;
+    status->exit_reason[sizeof status->exit_reason - 1] = 0;
+    if (status->steps != member->status.steps || status->phase != member->status.phase)
       last_progress_ = Clock::now();
-    }
+    member->status = *status;
+  }
+
+  void handle_state(const ControlMessage& message, int body, Member* member) {
+    member->answered = true;
+    const std::size_t size = RunState::size_of(program_, body, options_.iterations);
+    if (message.body.size() != size) return;
+    member->state.emplace(program_, body, options_.iterations, message.body);
+    last_progress_ = Clock::now();
   }
 
   static std::string exit_reason_of(const Member& member) {
