@@ -173,11 +173,11 @@ double fastest_inside(const std::vector<ListedCable>& cables) {
   const NamedNodes nodes(cables);
   double fastest = 0;
   for (const ListedCable& cable : cables) {
+    if (cable.efficiency > 0) continue;  // another than the cluster's
     const int node = nodes.node_of(cable.from);
     const bool is_inside = node >= 0 && node == nodes.node_of(cable.to);
     const bool has_gpu = node_and_gpu(cable.from) || node_and_gpu(cable.to);
-    const bool has_own_efficiency = cable.efficiency > 0;
-    if (is_inside && has_gpu && !has_own_efficiency) fastest = std::max(fastest, cable.bytes_per_s);
+    if (is_inside && has_gpu) fastest = std::max(fastest, cable.bytes_per_s);
   }
   return fastest;
 }

@@ -44,21 +44,20 @@ Nanoseconds longest_compute_ns(const Program& program) {
   return longest;
 }
 
-// Returns when a rank failed by rank 0's clock. 0, before all others: by its own clock alone, as it
-// has not compared clocks yet.
-Nanoseconds failure_time_ns(const RunState::Header& header) {
-  const bool has_compared = header.before.at_ns != 0;
-  return has_compared ? header.failed_ns - header.before.ahead_ns : 0;
-}
-
+// Returns the rank that failed first by rank 0's clock. A rank that has not compared clocks yet
+// counts as having failed before all others, at 0.
 std::optional<std::size_t> first_to_fail(const RunEnd& run_end) {
   std::optional<std::size_t> first;
+  Nanoseconds first_ns = 0;
   for (std::size_t rank = 0; rank < run_end.states.size(); ++rank) {
     const auto& state = run_end.states[rank];
     if (!state || state->header().failure[0] == 0) continue;
-    if (!first ||
-        failure_time_ns(state->header()) < failure_time_ns(run_end.states[*first]->header()))
-      first = rank;
+    const RunState::Header& header = state->header();
+    const bool has_compared = header.before.at_ns != 0;
+    const Nanoseconds failed_ns = has_compared ? header.failed_ns - header.before.ahead_ns : 0;
+    if (first && failed_ns >= first_ns) continue;
+    first = rank;
+    first_ns = failed_ns;
   }
   return first;
 }

@@ -59,8 +59,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
     if (in_subshell) script_.variables = before;
     return;
   }
-  if (first == "for") return;
-  if (active && !is_loop && sets_variables(words)) return;
+  if (first == "for" || (active && !is_loop && sets_variables(words))) return;
   if (joins && is_test(words))  // "[ A ] && b" or "[ A ] || b"
     return guard(words, separator == ShellSeparator::kOr, active);
   if (!active) return;
@@ -196,8 +195,8 @@ bool ShellReader::sets_variables(const ShellCommand& words) {
       shell_step(words[i].text, words[i].line, &script_.variables);
   } else if (first == "printf" && words.size() > 3 && words[1].text == "-v") {
     // printf -v NAME FORMAT WORDS
-    std::vector<std::string> texts = word_texts(words, 3);
-    texts.insert(texts.begin(), first);
+    std::vector<std::string> texts = word_texts(words, 2);
+    texts[0] = first;  // in place of NAME
     script_.variables.erase(words[2].text);
     if (const auto text = printed_text(texts))
       script_.variables[words[2].text] = {{*text}, words[2].line};

@@ -184,12 +184,6 @@ bool has_settings(const DocumentNode& document, std::string_view name) {
   return found != nullptr && found->map() != nullptr && !found->map()->empty();
 }
 
-// Returns whether a file without a distributed_type is DeepSpeed's, else FSDP's.
-bool is_deepspeed_alone(const DocumentNode& document) {
-  if (document.find("fsdp_config") == nullptr) return true;
-  return has_settings(document, "deepspeed_config") && !has_settings(document, "fsdp_config");
-}
-
 }  // namespace
 
 bool is_accelerate(const DocumentNode& document) {
@@ -197,10 +191,14 @@ bool is_accelerate(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context) {
+  // Without a type the config that has settings counts, fsdp_config if that cannot be told.
   const DocumentNode* type = document.find("distributed_type");
-  const std::string word = type != nullptr                ? type->text()
-                           : is_deepspeed_alone(document) ? "DEEPSPEED"
-                                                          : "FSDP";
+  const bool is_deepspeed_alone =
+      document.find("fsdp_config") == nullptr ||
+      (has_settings(document, "deepspeed_config") && !has_settings(document, "fsdp_config"));
+  const std::string word = type != nullptr      ? type->text()
+                           : is_deepspeed_alone ? "DEEPSPEED"
+                                                : "FSDP";
   if (word == "DEEPSPEED") return import_plugin(document, context);
   if (word == "FSDP") return import_fsdp(document, context);
   return Error::at(fmt::format("{}:{}", context.path, type->line),

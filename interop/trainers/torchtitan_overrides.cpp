@@ -56,7 +56,7 @@ class TitanOverrides {
  public:
   // `path`: of the script. `tables`: of the TOML file whose fields overrides replace; empty: none.
   TitanOverrides(const std::string& path, DocumentNode::Map tables)
-      : path_(path), has_file_(!tables.empty()), tables_(std::move(tables)) {}
+      : path_(path), has_file_(!tables.empty()), root_{std::move(tables), 1} {}
 
   // Adds the overrides among a command's words: "--table.field=value", "--table.field value", or
   // "--table.field" for true.
@@ -110,7 +110,7 @@ class TitanOverrides {
       set("parallelism.pipeline_parallel_microbatch_size", fmt::format("{}", sequences), line_);
     }
     if (step) set("training.global_batch_size", fmt::format("{}", *step / *seq), line_);
-    return DocumentNode{tables_, 1};
+    return root_;
   }
   // Returns whether the overrides of document() state the size of a microbatch.
   bool states_micro() const { return states_micro_; }
@@ -121,62 +121,48 @@ class TitanOverrides {
     DocumentNode::Map* table;
     std::string field;
   };
-  // Finds "training.seq_len" in the table training, which is added if there is none, and
-  // "quantize.linear.float8.recipe_name" in the innermost table that there is.
-  FieldPlace find(const std::string& name) {
-    FieldPlace place{&tables_, name};
+  // Removes a field, and returns its place. "training.seq_len" is of the table training, which is
+  // added if there is none; "quantize.linear.float8.recipe_name" of the innermost table there.
+  FieldPlace clear(const std::string& name) {
+    auto& tables = std::get<DocumentNode::Map>(root_.value);
+    FieldPlace place{&tables, name};
     for (std::size_t dot; (dot = place.field.find('.')) != std::string::npos;) {
       const std::string key = place.field.substr(0, dot);
       auto table = std::ranges::find(*place.table, key, &DocumentField::key);
-      if (place.table == &tables_ && table == tables_.end())
-        table = tables_.insert(table, DocumentField{key, {DocumentNode::Map{}, line_, &path_}});
+      if (place.table == &tables && table == tables.end())
+        table = tables.insert(table, DocumentField{key, {DocumentNode::Map{}, line_, &path_}});
       if (table == place.table->end() || table->value.map() == nullptr) break;
       place = {std::get_if<DocumentNode::Map>(&table->value.value), place.field.substr(dot + 1)};
     }
+    std::erase_if(*place.table, [&](const auto& field) { return field.key == place.field; });
     return place;
   }
   void set(const std::string& name, const std::string& value, int line) {
     line_ = line;
-    const FieldPlace place = find(name);
-    std::erase_if(*place.table, [&](const auto& field) { return field.key == place.field; });
+    const FieldPlace place = clear(name);
     DocumentNode scalar = plain_scalar(value, line);
     scalar.file = &path_;
     place.table->push_back({place.field, std::move(scalar)});
   }
   // Returns a field's value if it is an integer above 0.
-  std::optional<std::int64_t> whole(const std::string& name) {
-    const FieldPlace place = find(name);
-    for (const DocumentField& field : *place.table) {
-      const auto found = whole_number(field.value);
-      if (field.key == place.field && found && *found > 0) return found;
-    }
-    return std::nullopt;
+  std::optional<std::int64_t> whole(std::string_view name) const {
+    const DocumentNode* value = root_.at(name);
+    const auto found = value == nullptr ? std::nullopt : whole_number(*value);
+    return found && *found > 0 ? found : std::nullopt;
   }
   // Does the same, and removes the field.
   std::optional<std::int64_t> take(const std::string& name) {
     const auto found = whole(name);
-    const FieldPlace place = find(name);
-    std::erase_if(*place.table, [&](const auto& field) { return field.key == place.field; });
+    clear(name);
     return found;
   }
 
   const std::string& path_;
   bool has_file_;
-  DocumentNode::Map tables_;
-  int line_ = 1;  // of the last override
+  DocumentNode root_;  // the tables
+  int line_ = 1;       // of the last override
   bool states_micro_ = true;
 };
-
-// Adds the overrides of a script, whose words may be whole commands, as for bash -c.
-void add_script(const ShellScript& script, TitanOverrides* overrides) {
-  const auto add = [&](const auto& words, int line) {
-    overrides->add(split_words(fmt::format("{}", fmt::join(words, " "))), line);
-  };
-  for (const auto& [name, variable] : script.variables) add(variable.words, variable.line);
-  for (const ShellCommand& command : script.commands) {
-    if (!command.empty()) add(word_texts(command, 0), command.front().line);
-  }
-}
 
 // Returns the GPUs that WORLD_SIZE states; 0: it states none.
 std::int64_t world_size(const ShellScript& script) {
@@ -214,7 +200,14 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
   ASSIGN_OR_RETURN(const ImportSource* file, given_toml(context));
   ASSIGN_OR_RETURN(DocumentNode::Map tables, tables_of(file));
   TitanOverrides overrides(context.path, std::move(tables));
-  add_script(script, &overrides);
+  // A word may be a whole command, for bash -c.
+  const auto add = [&](const auto& words, int line) {
+    overrides.add(split_words(fmt::format("{}", fmt::join(words, " "))), line);
+  };
+  for (const auto& [name, variable] : script.variables) add(variable.words, variable.line);
+  for (const ShellCommand& command : script.commands) {
+    if (!command.empty()) add(word_texts(command, 0), command.front().line);
+  }
   ASSIGN_OR_RETURN(const DocumentNode document, overrides.document());
   const std::int64_t world = world_size(script);
   const ImportContext inner = {file == nullptr ? context.path : file->path, context.before,
