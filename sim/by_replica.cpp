@@ -98,7 +98,7 @@ class Player {
     }
   }
 
-  // Returns the replica's events as a Trace. REQUIRES: play() returned true.
+  // Plays the replica once more, and returns its events as a Trace. REQUIRES: play() returned true.
   Trace trace(const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     draw_all_durations(replica, worker);
@@ -109,7 +109,16 @@ class Player {
       trace.ranks.push_back({static_cast<Rank>(rank), program_.ranks[rank].body,
                              /*multiplicity=*/1, plan.first_event[member]});
     }
-    fill_times(replica, worker->durations, &trace.events);
+    grow_buffers(plan, worker);
+    for (std::size_t l = 0; l < plan.levels.size(); ++l) {
+      run_steps<true>(replica, l, worker, trace.events.data());
+      end_meetings(replica, l, worker);
+      for (const ReplicaMeeting& meeting : plan.levels[l].meets) {
+        EventTimes& times = trace.events[plan.steps[meeting.step].event];
+        times.start_ns = start_of(replica, meeting).value();
+        times.end_ns = worker->ends[plan.steps[meeting.step].event];
+      }
+    }
     return trace;
   }
 
@@ -185,22 +194,25 @@ class Player {
                       worker->durations.data() + replica.plan->first_event[member]);
   }
 
-  void play_level(Replica* replica, Worker* worker) const {
-    const ReplicaPlan& plan = *replica->plan;
+  void grow_buffers(const ReplicaPlan& plan, Worker* worker) const {
     worker->ends.resize(std::max(worker->ends.size(), plan.first_event.back()));
     worker->arrivals.resize(meeting_communicators_.size());
+  }
+
+  void play_level(Replica* replica, Worker* worker) const {
+    grow_buffers(*replica->plan, worker);
     if (replica->level == 0) {
       draw_all_durations(*replica, worker);  // all at once, as that is fastest
     } else {  // the worker's buffers may have served other replicas since
       restore_ends(*replica, worker);
-      end_meetings(*replica, worker);
+      end_meetings(*replica, replica->level - 1, worker);
       draw_durations_of_level(*replica, worker);
     }
-    const ReplicaLevel& level = plan.levels[replica->level];
-    run_steps(plan.first_step(replica->level), level.end_step, *replica, worker);
+    run_steps<false>(*replica, replica->level, worker, nullptr);
+    const std::vector<std::uint32_t>& kept = replica->plan->levels[replica->level].kept;
     replica->kept_ends.clear();
-    replica->kept_ends.reserve(level.kept.size());
-    for (const std::uint32_t event : level.kept) replica->kept_ends.push_back(worker->ends[event]);
+    replica->kept_ends.reserve(kept.size());
+    for (const std::uint32_t event : kept) replica->kept_ends.push_back(worker->ends[event]);
     ++replica->level;
   }
 
@@ -209,9 +221,9 @@ class Player {
     for (std::size_t i = 0; i < kept.size(); ++i) worker->ends[kept[i]] = replica.kept_ends[i];
   }
 
-  // Fills in the ends of the meetings at the end of the level before.
-  void end_meetings(const Replica& replica, Worker* worker) const {
-    for (const ReplicaMeeting& meeting : replica.plan->levels[replica.level - 1].meets) {
+  // Fills in the ends of the meetings at the end of a level.
+  void end_meetings(const Replica& replica, std::size_t level, Worker* worker) const {
+    for (const ReplicaMeeting& meeting : replica.plan->levels[level].meets) {
       const ReplicaStep& step = replica.plan->steps[meeting.step];
       const Nanoseconds end = start_of(replica, meeting).value() + duration(replica, step);
       worker->ends[step.event] = end;
@@ -231,19 +243,23 @@ class Player {
     return durations_.of(replica.ranks[step.member], step.op);
   }
 
-  // Plays steps [begin, end). A communication inside the replica has a step for each member, one
+  // Plays the steps of a level. A communication inside the replica has a step for each member, one
   // after another. All but the last step (Starts) only arrive; then all start at the last arrival.
-  // Compute is played as a communication of one member.
-  void run_steps(std::size_t begin, std::size_t end, const Replica& replica, Worker* worker) const {
+  // Compute is played as a communication of one member. `times`, by event, are filled in for a
+  // trace, but for the starts and ends of meetings.
+  template <bool kIsTraced>
+  void run_steps(const Replica& replica, std::size_t level, Worker* worker,
+                 EventTimes* times) const {
     const ReplicaPlan& plan = *replica.plan;
     Nanoseconds* const ends = worker->ends.data();
     const Nanoseconds* const durations = worker->durations.data();
     Nanoseconds last_arrival = 0, last_end = worker->last_end;
-    std::size_t first_arrival = begin;  // the step
-    for (std::size_t s = begin; s < end; ++s) {
+    std::size_t first_arrival = plan.first_step(level);  // the step
+    for (std::size_t s = first_arrival; s < plan.levels[level].end_step; ++s) {
       const ReplicaStep& step = plan.steps[s];
       Nanoseconds ready = 0;
       for (const std::uint32_t wait : plan.waits_of(s)) ready = std::max(ready, ends[wait]);
+      if constexpr (kIsTraced) times[step.event].arrive_ns = ready;
       if (step.kind == ReplicaStep::Kind::Meets) {
         const Arrivals own{1, ready, replica.ranks[step.member]};
         worker->arrivals[meeting_number(replica, step)].add(own);
@@ -255,42 +271,14 @@ class Player {
           const std::uint32_t event = plan.steps[i].event;
           ends[event] = last_arrival + durations[event];
           last_end = std::max(last_end, ends[event]);
+          if constexpr (kIsTraced) times[event].start_ns = last_arrival;
+          if constexpr (kIsTraced) times[event].end_ns = ends[event];
         }
         last_arrival = 0;
       }
       first_arrival = s + 1;
     }
     worker->last_end = last_end;
-  }
-
-  // Computes the times of all of a replica's events, step by step as run_steps(). The steps of kind
-  // Meets come in the order of their level's `meets`. REQUIRES: all meetings have started.
-  void fill_times(const Replica& replica, std::span<const Nanoseconds> durations,
-                  std::vector<EventTimes>* events) const {
-    const ReplicaPlan& plan = *replica.plan;
-    std::vector<EventTimes>& times = *events;
-    std::size_t s = 0, first_arrival = 0;
-    Nanoseconds start = 0;
-    for (const ReplicaLevel& level : plan.levels) {
-      auto meeting = level.meets.begin();
-      for (; s < level.end_step; ++s) {
-        const ReplicaStep& step = plan.steps[s];
-        EventTimes& own = times[step.event];
-        own.arrive_ns = 0;
-        for (const std::uint32_t wait : plan.waits_of(s))
-          own.arrive_ns = std::max(own.arrive_ns, times[wait].end_ns);
-        start = std::max(start, own.arrive_ns);
-        if (step.kind == ReplicaStep::Kind::Arrives) continue;
-        if (step.kind == ReplicaStep::Kind::Meets) start = start_of(replica, *meeting++).value();
-        for (std::size_t i = first_arrival; i <= s; ++i) {
-          EventTimes& event = times[plan.steps[i].event];
-          event.start_ns = start;
-          event.end_ns = start + durations[plan.steps[i].event];
-        }
-        start = 0;
-        first_arrival = s + 1;
-      }
-    }
   }
 
   // Moves a worker's arrivals to those of all replicas. A meeting at which all members have arrived
