@@ -211,11 +211,10 @@ LaneSharing sharing_of(const Scenario& scenario, const Order& order) {
 // bodies: each floor is the least over these bodies.
 class JobFloors {
  public:
-  JobFloors(const Scenario& scenario, const CompiledJob& job, const Workload& work,
-            const Program& program)
+  JobFloors(const Scenario& scenario, const CompiledJob& job, const Program& program)
       : scenario_(scenario),
         job_(job),
-        work_(work),
+        work_(job.work),
         program_(program),
         rank_of_(stage_to_rank(job.order)),
         sharing_(sharing_of(scenario, job.order)) {
@@ -384,7 +383,7 @@ std::optional<LowerBound> iteration_bound(const Scenario& scenario, const Compil
   without_vocabulary.vocabulary.reset();
   const auto program = price_two_microbatches(scenario, job, without_vocabulary);
   if (!program.ok()) return std::nullopt;
-  BoundProblem problem = JobFloors(scenario, job, job.work, *program).problem();
+  BoundProblem problem = JobFloors(scenario, job, *program).problem();
   const RankFolding folding = fold(*program);
   const auto played = replay(*program, folding);
   if (!played.ok()) return std::nullopt;
