@@ -227,6 +227,61 @@ TEST_CASE("a table's page shows the frontier, and filters rows by text and along
   CHECK(seen.at("pointsElsewhere") == 4);
 }
 
+TEST_CASE("a table's filter reads numbers as cells show them, and says what it leaves out") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  const PageTable table{
+      .title = "Runs",
+      .columns = {{"run"},
+                  {"parallel.tp"},
+                  {"tokens", "1/s", Better::More},
+                  {"tokens a GPU", "1/s", Better::More},
+                  {"MFU", "share", Better::More},
+                  {"memory", "bytes", Better::Less},
+                  {"iteration", "s", Better::Less},
+                  {"days p50", "d", Better::Less},
+                  {"days p95", "d", Better::Less},
+                  {"fits"}},
+      .rows = {{"a", 1.0, 251'000.3, 15'000.0, 0.0992, 23 * GiB, 0.13, 5.0, 8.0, "yes"},
+               {"b", 16.0, 200'000.4, 12'000.0, 0.035, 9 * GiB, 0.2, 9.0, 12.0, "if unfragmented"},
+               {"c", 2.0, 98'062.0, 6'000.0, 0.35, 2 * GiB, 0.33, 20.0, 30.0, "NO"},
+               {"d", 3.0, {}, {}, {}, {}, {}, {}, {}, {}}},
+      .x = 5,
+      .y = 6};
+  REQUIRE(write_html_page({.title = "Runs", .table = table}, box.path("r.html")).ok());
+  const Json seen = seen_on(box, *chromium, "r.html", "filter.js");
+  // The cell of b shows 200,000 tokens, which is not more than that.
+  CHECK(seen.at("rows") == Json({{"tokens > 200,000", "a"},
+                                 {"tokens >= 200,000", "a b"},
+                                 {"tokens < 100k", "c"},
+                                 {"MFU > 9", "a c"},
+                                 {"mfu < 9 %, tokens > 100,000", "b"},
+                                 {"memory < 10", "b c"},
+                                 {"memory < 10 GiB and tp = 2", "c"},
+                                 {"memory > 10240 MiB", "a"},
+                                 {"iteration < 250 ms", "a b"},
+                                 {"days p95 < 10 days", "a"},
+                                 {"tp=1", "a"},
+                                 {"251,000", "a"},
+                                 {"unfragmented", "b"},
+                                 {"fits = no", "c"},
+                                 {"days < 10", "a b c d"},
+                                 {"nosuch < 5", "a b c d"},
+                                 {"tokens > abc, tp = 1", "a"},
+                                 {"fits < 5", "a b c d"}}));
+  std::map<std::string, std::string> left_out = seen.at("leftOut");
+  std::erase_if(left_out, [](const auto& said) { return said.second.empty(); });
+  CHECK(left_out ==
+        std::map<std::string, std::string>{
+            {"days < 10", "\"days < 10\" is left out: it may mean days p50 or days p95."},
+            {"nosuch < 5", "\"nosuch < 5\" is left out: no column begins with \"nosuch\"."},
+            {"tokens > abc, tp = 1",
+             "\"tokens > abc\" is left out: expected a value such as 251,000 1/s, "
+             "found \"abc\"."},
+            {"fits < 5", "\"fits < 5\" is left out: the column has no numbers."}});
+}
+
 TEST_CASE("a page shows the cluster whose links are listed, and of others nothing") {
   const auto chromium = browser();
   if (!chromium) return;

@@ -8,30 +8,6 @@ const kTextTicksMax = 30;  // texts along an axis; more are not written
 const kBeyond = 1.15;  // times the limit: where the chart's axis ends
 const kFarBelow = 0.4;  // times the limit: if all values are below, the axis leaves the limit out
 
-// Returns a test of rows: each part of the text is a condition such as "cost < 5" on a column, or a
-// text that stands somewhere in the row.
-function rowTest(table, text) {
-  const tests = text.split(/,|\band\b/i).map((part) => part.trim()).filter(Boolean).map((part) => {
-    const found = part.match(/^(.+?)\s*(<=|>=|<|>|=)\s*(.+)$/);
-    const name = found && found[1].toLowerCase();
-    const column = found ? table.columns.findIndex((each) =>
-      each.name.toLowerCase() === name || each.name.toLowerCase().startsWith(name)) : -1;
-    if (column < 0) {
-      const word = part.toLowerCase();
-      return (row) => row.some((cell) => String(cell).toLowerCase().includes(word));
-    }
-    const [, , sign, value] = found;
-    const limit = Number(value);
-    if (sign === "=")
-      return (row) => String(row[column]).toLowerCase() === value.toLowerCase() ||
-        row[column] === limit;
-    const holds = {"<": (a) => a < limit, ">": (a) => a > limit,
-      "<=": (a) => a <= limit, ">=": (a) => a >= limit}[sign];
-    return (row) => typeof row[column] === "number" && holds(row[column]);
-  });
-  return (row) => tests.every((test) => test(row));
-}
-
 // Returns a d3 scale from a column's values to a range whose second end is the better one. It is
 // logarithmic if the largest number is over 50 times the least. Each text has its own point.
 function columnScale(table, column, range) {
@@ -126,6 +102,7 @@ class TableCharts {
       select.onchange = () => { this[key] = Number(select.value); this.draw(); };
       this[key] = table[key];
     }
+    this.rowFilter = new RowFilter(table);
     this.marks = new Map(table.marks.map(({row, as}) => [row, as]));
     this.startGroups();
     byId("table-filter").addEventListener("input", () => this.filter());
@@ -187,13 +164,15 @@ class TableCharts {
 
   // Finds the rows that pass the text and every brush, then draws all that shows them.
   filter() {
-    const test = rowTest(this.table, byId("table-filter").value);
+    const {test, leftOut} = this.rowFilter.read(byId("table-filter").value);
+    byId("table-left-out").textContent = leftOut.join(" ");
     const within = (row) => [...this.brushes].every(([column, [a, b]]) => {
       if (row[column] === null) return false;
       const at = this.axes[column](row[column]);
       return at >= Math.min(a, b) && at <= Math.max(a, b);
     });
-    this.shown = this.table.rows.map((row) => this.inGroup(row) && test(row) && within(row));
+    this.shown = this.table.rows.map((row, index) =>
+      this.inGroup(row) && test(index) && within(row));
     const rows = this.table.rows.map((row, index) => ({row, index}))
       .filter(({index}) => this.shown[index]);
     const more = rows.length > kTableRowsMax ? `, the first ${kTableRowsMax} below` : "";
