@@ -80,6 +80,10 @@ std::vector<ResultColumn> speed_columns() {
       {{"MFU", "share", Better::More}, [](Run run) { return run.training->mfu; }}};
 }
 
+ResultColumn fits_column() {
+  return {{"fits"}, [](const RunResult& run) { return verdict_word(*run.training); }};
+}
+
 // Returns the further columns of plans.
 std::vector<ResultColumn> plan_columns() {
   using Run = const RunResult&;
@@ -90,7 +94,8 @@ std::vector<ResultColumn> plan_columns() {
   return {{{"bubble", "share", Better::Less}, [](Run run) { return run.bubble_fraction; }},
           {{"exposed", "share", Better::Less}, exposed_fraction},
           {{"above its bound", "share", Better::Less}, above_bound_cell},
-          {{kMemory, "bytes", Better::Less}, [](Run run) { return run.training->memory.total; }}};
+          {{kMemory, "bytes", Better::Less}, [](Run run) { return run.training->memory.total; }},
+          fits_column()};
 }
 
 // Adds the column unless all of its cells are empty.
@@ -179,14 +184,15 @@ PageTable size_table(const SizeResult& result) {
   add_column(&table, {"candidate"}, cells([](const SizedJob& job) { return job.offer; }));
   add_column(&table, {"GPUs", "", Better::Less},
              cells([](const SizedJob& job) { return static_cast<double>(job.gpus); }));
-  for (const ResultColumn& shown : speed_columns())
-    add_column(&table, shown.column, cells([&](const SizedJob& job) {
-      return job.result ? shown.cell_of(*job.result) : PageCell();
-    }));
-  add_if_any({"fits"}, cells([](const SizedJob& job) {
-               return job.result ? PageCell(verdict_cell(*job.result->training)) : PageCell();
-             }),
-             &table);
+  std::vector<ResultColumn> results = speed_columns();
+  results.push_back(fits_column());
+  results.push_back({{"spare", "bytes", Better::More},
+                     [](const RunResult& run) { return run.training->spare_bytes; }});
+  for (const ResultColumn& shown : results)
+    add_if_any(shown.column, cells([&](const SizedJob& job) {
+                 return job.result ? shown.cell_of(*job.result) : PageCell();
+               }),
+               &table);
   const std::string late = late_word(result.asked.front().certainty);
   for (const EconomicsColumn& shown : size_economics(late)) {
     // A figure is 0 for jobs without a plan, and where the file states no price or power.

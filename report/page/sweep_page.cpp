@@ -28,7 +28,7 @@ const std::array<ShownColumn, 9> kShownColumns = {
      {"mfu", {"MFU", "share", Better::More}},
      {"bubble_fraction", {"bubble", "share", Better::Less}},
      {"memory_bytes.total", {"memory", "bytes", Better::Less}},
-     {"fits", {"fits", "", Better::Neither}},
+     {"verdict", {"fits", "", Better::Neither}},
      {"error", {"error", "", Better::Neither}}}};
 
 // Returns a number if the text is one; no value if it is empty.
@@ -42,6 +42,20 @@ std::vector<PageCell> cells_of(const CsvTable& csv, std::string_view column) {
   std::vector<PageCell> cells;
   for (int row = 0; row < csv.size(); ++row) cells.push_back(cell_of(csv.text(row, column)));
   return cells;
+}
+
+// Returns the verdicts on memory as printed tables have them.
+std::vector<PageCell> verdicts_of(const CsvTable& csv) {
+  std::vector<PageCell> verdicts = cells_of(csv, "verdict");
+  std::ranges::replace(verdicts, PageCell("no"), PageCell("NO"));
+  return verdicts;
+}
+
+// Returns whether a result is worth a column: runs differ in it, or all fail or are not sure to
+// fit.
+bool is_news(const std::vector<PageCell>& cells) {
+  return differ(cells) ||
+         (std::holds_alternative<std::string>(cells.front()) && cells.front() != PageCell("yes"));
 }
 
 // Returns whether some of the column's numbers differ; failed runs have none.
@@ -134,8 +148,10 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
     if (differ(cells)) add_column(&table, {column}, cells);
   }
   for (const auto& [csv_column, column] : kShownColumns) {
-    const std::vector<PageCell> cells = cells_of(csv, csv_column);
-    if (csv.has(csv_column) && differ(cells)) add_column(&table, column, cells);
+    if (!csv.has(csv_column)) continue;
+    const std::vector<PageCell> cells =
+        csv_column == "verdict" ? verdicts_of(csv) : cells_of(csv, csv_column);
+    if (is_news(cells)) add_column(&table, column, cells);
   }
   add_guesses(csv, &table);
   add_memory(csv, &table);

@@ -250,10 +250,12 @@ bool has_timed_fix(const RunResult* run) {
 
 }  // namespace
 
+std::string verdict_word(const Training& training) {
+  return training.verdict == Verdict::No ? "NO" : std::string(verdict_text(training.verdict));
+}
+
 std::string verdict_cell(const Training& training) {
-  const std::string text =
-      training.verdict == Verdict::No ? "NO" : std::string(verdict_text(training.verdict));
-  return fmt::format("{} {:+.1f}", text, training.spare_bytes / GiB);
+  return fmt::format("{} {:+.1f}", verdict_word(training), training.spare_bytes / GiB);
 }
 
 std::string tokens_rate(const Training& training) {

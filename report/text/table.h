@@ -21,7 +21,10 @@ std::string iteration_text(const RunResult& result);
 // REQUIRES: above_bound(result).
 std::string percent_above(const RunResult& result);
 
-// Returns the verdict on a plan's memory, and the GiB that are left or (below 0) missing: "yes
+// Returns the verdict on a plan's memory: "yes", "if unfragmented", "NO".
+std::string verdict_word(const Training& training);
+
+// Returns that verdict, and the GiB that are left or (below 0) missing: "yes
 // +12.3", "if unfragmented +1.2", "NO -2.0".
 std::string verdict_cell(const Training& training);
 

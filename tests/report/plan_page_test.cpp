@@ -70,6 +70,11 @@ const Json& cell(const Json& table, std::size_t row, const std::string& name) {
   return table.at("rows").at(row).at(column(table, name));
 }
 
+// The verdict on a result's memory, as tables have it.
+std::string verdict_of(const Json& result) {
+  return result.at("fits") ? result.at("verdict").get<std::string>() : "NO";
+}
+
 // A size or a word, as a scenario has it.
 std::string as_text(const Json& cell) {
   return cell.is_number() ? fmt::format("{:g}", cell.get<double>()) : cell.get<std::string>();
@@ -97,6 +102,7 @@ TEST_CASE("tune's page has a row a finalist, with the plan and the numbers of --
     CHECK(cell(table, row, "MFU") == result.at("mfu"));
     CHECK(cell(table, row, "bubble") == result.at("bubble_fraction"));
     CHECK(cell(table, row, "memory") == result.at("memory_bytes").at("total"));
+    CHECK(cell(table, row, "fits") == verdict_of(result));
     double exposed = 0;
     for (const Json& seconds : result.at("exposed_s")) exposed += seconds.get<double>();
     CHECK(cell(table, row, "exposed").get<double>() ==
@@ -152,6 +158,7 @@ TEST_CASE("a plan that does not fit is on no frontier, and the page says why") {
   const std::size_t own = table.at("rows").size() - 1;
   REQUIRE(cell(table, own, "plan") == "own");
   CHECK(cell(table, own, "out") == "does not fit into memory");
+  CHECK(cell(table, own, "fits") == "NO");
   for (const Json& row : table.at("frontier")) CHECK(row != own);
   CHECK(table.at("unfit").back() == own);
   const Json& limit = table.at("limit");
@@ -180,6 +187,8 @@ TEST_CASE("size's page has a row a candidate, each job's frontier and what is re
     CHECK(cell(table, row, "nodes") == sums.at("nodes"));
     CHECK(cell(table, row, "iteration") == one.at("simulate").at("iteration_s"));
     CHECK(cell(table, row, "MFU") == one.at("simulate").at("mfu"));
+    CHECK(cell(table, row, "fits") == verdict_of(one.at("simulate")));
+    CHECK(cell(table, row, "spare") == one.at("simulate").at("spare_bytes"));
     CHECK(cell(table, row, "days p50") == sums.at("days_p50"));
     CHECK(cell(table, row, "days p95") == sums.at("days_late"));
     CHECK(cell(table, row, "cost p95") == sums.at("cost"));

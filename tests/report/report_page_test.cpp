@@ -319,6 +319,25 @@ TEST_CASE("a sweep's runs have names, not numbers, in its page") {
   CHECK(table->rows.at(1).at(0) == PageCell("1e3"));
 }
 
+TEST_CASE("a sweep's page has the verdicts on memory, also where they are all alike") {
+  const auto fits = [](const Names& verdicts) {
+    std::string csv = "name,engine,axes,gpus,iteration_s,fits,verdict\n";
+    for (const std::string& verdict : verdicts)
+      csv += fmt::format("r,ideal,,1,2,{},{}\n", verdict != "no", verdict);
+    const Folder folder;
+    const PageTable table = *sweep_table(folder.with("rows.csv", csv));
+    std::vector<PageCell> cells;
+    for (const std::vector<PageCell>& row : table.rows)
+      if (table.columns.back().name == "fits") cells.push_back(row.back());
+    return cells;
+  };
+  CHECK(fits({"yes", "if unfragmented", "no"}) ==
+        std::vector<PageCell>{"yes", "if unfragmented", "NO"});
+  CHECK(fits({"no", "no"}) == std::vector<PageCell>{"NO", "NO"});
+  CHECK(fits({"if unfragmented", "if unfragmented"}).size() == 2);
+  CHECK(fits({"yes", "yes"}).empty());
+}
+
 TEST_CASE(
     "of a sweep only runs that fit are on the frontier, and capacity less the reserve is the "
     "limit") {

@@ -23,7 +23,8 @@ const kRunColumns = [
     show: percent},
   {name: "Memory", unit: "a GPU", value: (r) => r.memory_bytes && r.memory_bytes.total,
     show: memory},
-  {name: "Fits", value: (r) => fitsText(r), text: true},
+  {name: "Fits", unit: "GiB to spare", value: (r) => r.spare_bytes, draw: (r) => fitsText(r),
+    text: true},
   {name: "Saved", unit: "of the baseline's iteration", value: (r) => r.saved_of_iteration,
     draw: (r) => r.baseline ? savedText(r) : "-"},
   {name: "Compute, exposed, bubble", unit: "shares of the iteration",
@@ -31,7 +32,8 @@ const kRunColumns = [
 ];
 
 const interval = (r) => `${seconds(r.iteration_low_s)} to ${seconds(r.iteration_high_s)}`;
-const fitsText = ({fits}) => isMissing(fits) ? null : fits ? "yes" : "NO";
+const fitsText = ({verdict, spare_bytes}) => isMissing(verdict) ? "-"
+  : `${verdict === "no" ? "NO" : verdict} ${d3.format("+.1f")(spare_bytes / 2 ** 30)}`;
 const savedText = (r) =>
   `${seconds(r.saved_s)}, ${percent(r.saved_of_iteration)} against ${r.baseline}`;
 
@@ -89,7 +91,7 @@ class SortedTable {
         ...this.columns.map((column, i) => this.cell(column, row, i === 0))));
     const many = this.columns.length;
     this.element.replaceChildren(make("table",
-      {class: many > 14 ? "packed" : many > 10 ? "dense" : ""},
+      {class: many > 13 ? "packed" : many > 10 ? "dense" : ""},
       make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
   }
 
