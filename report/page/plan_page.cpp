@@ -11,6 +11,7 @@
 #include "base/csv.h"
 #include "planning/size/answer_text.h"
 #include "report/page/purchase_page.h"
+#include "report/text/number_cells.h"
 #include "report/text/table.h"
 
 namespace tandem {
@@ -89,7 +90,7 @@ std::vector<ResultColumn> plan_columns() {
   using Run = const RunResult&;
   const auto above_bound_cell = [](Run run) {
     const std::optional<double> above = above_bound(run);
-    return above ? PageCell(*above) : PageCell();
+    return above ? PageCell(rounded_up(*above)) : PageCell();
   };
   return {{{"bubble", "share", Better::Less}, [](Run run) { return run.bubble_fraction; }},
           {{"exposed", "share", Better::Less}, exposed_fraction},

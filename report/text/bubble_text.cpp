@@ -79,11 +79,10 @@ std::string bubble_text(const Order& order, const Bubble& bubble, const LowerBou
   const std::vector<BubblePart> parts = bubble_parts(bubble);
   if (!parts.empty()) text += "\n" + text_table(columns, parts, width) + "\n";
   const double above = std::max(0.0, bubble.makespan / bound.makespan - 1);
-  // Rounds up to a tenth of a percent, as it says "at most". Adding 0.0 turns -0 into 0.
   text += wrapped(
-      fmt::format("It is at most {:.1f} % above the best possible with these stages on these ranks "
+      fmt::format("It is at most {} % above the best possible with these stages on these ranks "
                   "and as many activations held: {}, by {}.\n",
-                  std::ceil(1000 * above - 1e-6) / 10 + 0.0, time(bound.makespan), words_of(bound)),
+                  percent(rounded_up(above)), time(bound.makespan), words_of(bound)),
       width);
   return text;
 }

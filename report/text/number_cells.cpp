@@ -18,6 +18,9 @@ std::string signed_percent(const std::optional<double>& share) {
   return share ? signed_percent(*share) : "-";
 }
 
+// Adding 0.0 turns -0 into 0.
+double rounded_up(double share) { return std::ceil(1000 * share - 1e-6) / 1000 + 0.0; }
+
 std::optional<double> relative_error(const std::optional<double>& simulated,
                                      const std::optional<double>& measured) {
   if (!simulated || !measured || *measured <= 0) return std::nullopt;

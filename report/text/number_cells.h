@@ -13,6 +13,9 @@ std::string percent(const std::optional<double>& share);
 std::string signed_percent(double share);
 std::string signed_percent(const std::optional<double>& share);
 
+// Rounds a share up to a tenth of a percent, for what is said to be so "at most".
+double rounded_up(double share);
+
 // Returns simulated / measured - 1; nothing if a side has no value or nothing was measured.
 std::optional<double> relative_error(const std::optional<double>& simulated,
                                      const std::optional<double>& measured);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -268,8 +267,7 @@ std::string iteration_text(const RunResult& result) {
 }
 
 std::string percent_above(const RunResult& result) {
-  // Rounds up to a tenth of a percent, as texts say "at most". Adding 0.0 turns -0 into 0.
-  return fmt::format("{:.1f}", std::ceil(1000 * *above_bound(result) - 1e-6) / 10 + 0.0);
+  return percent(rounded_up(*above_bound(result)));
 }
 
 std::string uncalibrated_line(const std::string& cost_model) {

@@ -95,10 +95,10 @@ std::string counts_text(const Tuned& tuned) {
         grouped(c.left), grouped(c.cuts_left));
   if (const std::optional<double> gap = tuned.gap(); gap && !tuned.complete)
     text += fmt::format(
-        " No plan takes less than {:.4g} s at stage level: there the best is at most {:.1f} % "
+        " No plan takes less than {:.4g} s at stage level: there the best is at most {} % "
         "above the best possible. Simulated, a plan may take a few per cent less: both are "
         "estimates.",
-        to_seconds(tuned.bound_ns), 100 * *gap);
+        to_seconds(tuned.bound_ns), percent(rounded_up(*gap)));
   return text + "\n";
 }
 

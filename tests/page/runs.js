@@ -14,6 +14,7 @@ see(async () => {
   seen.figures = texts("#numbers dt");
   document.querySelectorAll("#runs-table tbody button")[1].click();
   await frame();
+  seen.iterationOfSecond = document.querySelector("#numbers > div").textContent;
   seen.figuresOfSecond = texts("#numbers dt");
   seen.warningsOfSecond = texts("#warnings li");
 });

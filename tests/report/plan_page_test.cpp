@@ -1,6 +1,7 @@
 // The pages of tune and size: their numbers are those of --json, and what Chromium makes of them.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 
 #include "tests/report/page_seen.h"
@@ -103,6 +104,11 @@ TEST_CASE("tune's page has a row a finalist, with the plan and the numbers of --
     CHECK(cell(table, row, "bubble") == result.at("bubble_fraction"));
     CHECK(cell(table, row, "memory") == result.at("memory_bytes").at("total"));
     CHECK(cell(table, row, "fits") == verdict_of(result));
+    // An upper bound, so that a tenth of a percent is rounded up.
+    const double above =
+        result.at("iteration_s").get<double>() / result.at("lower_bound_s").get<double>() - 1;
+    CHECK(cell(table, row, "above its bound").get<double>() ==
+          Approx(std::ceil(1000 * above - 1e-6) / 1000));
     double exposed = 0;
     for (const Json& seconds : result.at("exposed_s")) exposed += seconds.get<double>();
     CHECK(cell(table, row, "exposed").get<double>() ==

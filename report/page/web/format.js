@@ -44,6 +44,9 @@ function ticksOf(scale, count, unit) {
 
 const percent = (value) => isMissing(value) ? "-" : `${d3.format(".1f")(100 * value)} %`;
 
+// Writes a share that is said to be so "at most": rounded up.
+const percentAtMost = (value) => percent(Math.ceil(1000 * value - 1e-6) / 1000);
+
 // Writes a value by the unit of its column.
 function withUnit(value, unit) {
   if (isMissing(value)) return "-";

@@ -48,7 +48,8 @@ function alsoText(asked, before, after) {
 function triedText(gap, complete) {
   if (isMissing(gap)) return "";
   if (complete) return " All plans were looked through, with estimates of their times.";
-  return ` Not all plans were tried: by an estimate none is more than ${percent(gap)} faster.`;
+  return " Not all plans were tried: by an estimate none is more than " +
+    `${percentAtMost(gap)} faster.`;
 }
 
 class Live {

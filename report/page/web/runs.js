@@ -45,7 +45,8 @@ function iterationNote(result) {
       (result.calibrated === false ? ", not calibrated: a guess" : ""));
   if (result.lower_bound_s && result.plan && result.plan.pp > 1) {
     const above = Math.max(0, result.iteration_s / result.lower_bound_s - 1);
-    notes.push(`at most ${percent(above)} above the best possible with this layout and memory`);
+    notes.push(`at most ${percentAtMost(above)} above the best possible with this layout and ` +
+      "memory");
   }
   return notes.join("; ");
 }
