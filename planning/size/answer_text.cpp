@@ -78,7 +78,8 @@ std::string money_text(double value, const std::string& currency) {
   if (size >= 1e9) return fmt::format("{:.2f} G {}", value / 1e9, currency);
   if (size >= 1e6) return fmt::format("{:.2f} M {}", value / 1e6, currency);
   if (size >= 1e3) return fmt::format("{:.1f} k {}", value / 1e3, currency);
-  return fmt::format("{:.2f} {}", value, currency);
+  if (size >= 0.1 || size == 0) return fmt::format("{:.2f} {}", value, currency);
+  return fmt::format("{:.2g} {}", value, currency);
 }
 
 std::string late_word(double certainty) { return fmt::format("p{:g}", 100 * certainty); }

@@ -20,7 +20,7 @@ std::string machine_text(const SizeResult& result, const Machine& machine);
 // answer to Cheapest names the nearest machine, and the limit that it exceeds.
 std::string answer_text(const SizeResult& result, const SizeAnswer& answer);
 
-// Writes 1234567 as "1.23 M $".
+// Writes 1234567 as "1.23 M $", and 0.00381 as "0.0038 $".
 std::string money_text(double value, const std::string& currency);
 
 }  // namespace tandem

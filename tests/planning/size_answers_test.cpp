@@ -8,6 +8,7 @@
 #include <regex>
 #include <string>
 
+#include "planning/size/answer_text.h"
 #include "tests/needs.h"
 #include "tests/sandbox.h"
 #include "tests/text.h"
@@ -48,6 +49,15 @@ TEST_CASE("the buyer's question is answered in a sentence") {
   const double days =
       work / (run["gpus"].get<double>() * peak * run["simulate"]["mfu"].get<double>()) / 86400;
   CHECK(run["economics"]["ideal_days"].get<double>() == Approx(days).epsilon(0.005));
+}
+
+TEST_CASE("a price below ten cents has two digits, as others have at least") {
+  CHECK(money_text(0.0038286, "$") == "0.0038 $");
+  CHECK(money_text(0.0050981, "$") == "0.0051 $");
+  CHECK(money_text(0.0073650, "$") == "0.0074 $");
+  CHECK(money_text(0.1744, "$") == "0.17 $");
+  CHECK(money_text(0, "$") == "0.00 $");
+  CHECK(money_text(1'234'567, "$") == "1.23 M $");
 }
 
 TEST_CASE("a plan that stage level prices too low, or that is a guess, displaces no better one") {
