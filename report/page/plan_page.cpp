@@ -158,15 +158,16 @@ struct EconomicsColumn {
   std::function<double(const Economics&)> value_of;
 };
 
-std::vector<EconomicsColumn> size_economics(const std::string& late) {
+std::vector<EconomicsColumn> size_economics(const std::string& late, const std::string& currency) {
   return {
       {{"nodes"}, [](const Economics& e) { return static_cast<double>(e.nodes); }},
       {{"goodput", "", Better::More}, [](const Economics& e) { return e.goodput; }},
       {{"days per T tokens", "d", Better::Less}, [](const Economics& e) { return e.days_per_T; }},
       {{"days p50", "d", Better::Less}, &Economics::days_p50},
       {{"days " + late, "d", Better::Less}, &Economics::days_late},
-      {{"cost " + late, "", Better::Less}, [](const Economics& e) { return e.cost; }},
-      {{"cost per T tokens", "", Better::Less}, [](const Economics& e) { return e.cost_per_T; }},
+      {{"cost " + late, currency, Better::Less}, [](const Economics& e) { return e.cost; }},
+      {{"cost per T tokens", currency, Better::Less},
+       [](const Economics& e) { return e.cost_per_T; }},
       {{"energy", "MWh", Better::Less}, [](const Economics& e) { return e.energy_MWh; }}};
 }
 
@@ -194,8 +195,9 @@ PageTable size_table(const SizeResult& result) {
                  return job.result ? shown.cell_of(*job.result) : PageCell();
                }),
                &table);
-  const std::string late = late_word(result.asked.front().certainty);
-  for (const EconomicsColumn& shown : size_economics(late)) {
+  const SizeInputs& asked = result.asked.front();
+  const std::string late = late_word(asked.certainty);
+  for (const EconomicsColumn& shown : size_economics(late, asked.price.currency)) {
     // A figure is 0 for jobs without a plan, and where the file states no price or power.
     const auto is_known = [&](const SizedJob& job) { return shown.value_of(job.economics) > 0; };
     if (std::ranges::none_of(all, is_known)) continue;

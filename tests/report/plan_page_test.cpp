@@ -178,6 +178,7 @@ TEST_CASE("size's page has a row a candidate, each job's frontier and what is re
   const Json& table = page.at("table");
   REQUIRE(table.at("rows").size() == 8);
   CHECK(table.at("group") == 0);
+  CHECK(table.at("columns").at(column(table, "cost p95")).at("unit") == "$");
   std::set<std::size_t> frontier, recommended;
   for (const Json& row : table.at("frontier")) frontier.insert(row.get<std::size_t>());
   for (const Json& mark : table.at("marks")) {
