@@ -171,7 +171,7 @@ TEST_CASE(
 TEST_CASE("the written software has the moved constants, a narrower interval and the run's kind") {
   const Folder folder;
   const Scenario job = job_of(folder);
-  const RunCalibration found = calibrated(job, 1.1 * iteration_s(job));
+  const RunCalibration found = calibrated(job, 1.05 * iteration_s(job));
   const auto text = calibrated_text(job, found, job.costs.profile.name, "a log of job.toml");
   REQUIRE(text.ok());
   const auto mine = load_framework_profile(folder.with("mine.toml", *text));
@@ -190,6 +190,36 @@ TEST_CASE("the written software has the moved constants, a narrower interval and
   Scenario next = job;
   next.costs.profile = *mine;
   CHECK(iteration_s(next) == Approx(found.after_s).epsilon(1e-3));
+}
+
+TEST_CASE("the written interval holds the run: the base's does not count where it lies outside") {
+  const Folder folder;
+  const Scenario job = job_of(folder);
+  const auto written = [&](const RunCalibration& found) {
+    const auto text = calibrated_text(job, found, job.costs.profile.name, "a log of job.toml");
+    REQUIRE(text.ok());
+    const auto mine = load_framework_profile(folder.with("mine.toml", *text));
+    REQUIRE(mine.ok());
+    return *mine;
+  };
+  const FrameworkProfile& base = job.costs.profile;
+  const double before = iteration_s(job);
+  const FrameworkProfile near = written(calibrated(job, before));
+  CHECK(near.interval_high == base.interval_high);
+  for (const double times : {0.85, 0.9, 1.15, 1.2}) {
+    const RunCalibration found = calibrated(job, times * before);
+    REQUIRE(!found.is_far);
+    REQUIRE((times < base.interval_low || times > base.interval_high));
+    const FrameworkProfile mine = written(found);
+    CHECK(found.after_s * mine.interval_low < found.measured_s);
+    CHECK(found.after_s * mine.interval_high > found.measured_s);
+    CHECK(mine.interval_low < base.interval_low);
+    CHECK(mine.interval_high > base.interval_high);
+  }
+  // Profiles may leave more open than the interval of calibrated runs has, as pauses do.
+  RunCalibration paused = calibrated(job, before);
+  paused.measured_s = 1.4 * before;
+  CHECK(written(paused).interval_high == Approx(1.4 * 1.002).epsilon(1e-3));
 }
 
 TEST_CASE("a scenario without a model's prices, and no evidence, are refused") {

@@ -43,6 +43,7 @@ constexpr double kMostSpreads = 4;      // that a constant moves, unless the run
 constexpr double kIterationOff = 0.03;  // an iteration that is farther off after the fit is named
 constexpr double kClassOff = 0.03;      // a class that is farther off after the fit is named
 constexpr std::size_t kMostNamed = 5;
+constexpr double kRounding = 0.002;  // that written constants move an iteration by, at most
 constexpr double kSlopeShare = 0.2;  // of a spread, for a numerical derivative
 
 // Evaluates a scenario with moved constants against what was measured.
@@ -296,17 +297,24 @@ Result<std::pair<double, double>> calibrated_interval() {
 }
 
 // Adds the narrower interval of the base's (a bound of 0: it has none) and that of calibrated runs.
-Result<std::string> with_narrower_interval(std::string text, const FrameworkProfile& base,
-                                           bool experts) {
+// A run outside the base's speaks against it: the other counts alone. The run itself lies within.
+Result<std::string> with_interval(std::string text, const RunCalibration& run, bool experts) {
   ASSIGN_OR_RETURN(auto interval, calibrated_interval());
   auto& [low, high] = interval;
+  const FrameworkProfile& base = run.profile;
   const double base_low = experts ? base.experts_low : base.interval_low;
   const double base_high = experts ? base.experts_high : base.interval_high;
-  if (base_low > 0) low = std::max(low, base_low);
-  if (base_high > 0) high = std::min(high, base_high);
-  const std::string why =
-      "the narrower of its base's and that of runs predicted by a software that was calibrated on "
-      "one other run of their family (tandem-fit calibrated)";
+  const double off_before = run.measured_s / run.before_s, off = run.measured_s / run.after_s;
+  const bool is_in_base = off_before >= base_low && (base_high == 0 || off_before <= base_high);
+  if (is_in_base && base_low > 0) low = std::max(low, base_low);
+  if (is_in_base && base_high > 0) high = std::min(high, base_high);
+  low = std::min(low, off * (1 - kRounding));
+  high = std::max(high, off * (1 + kRounding));
+  const std::string why = fmt::format(
+      "{} runs predicted by a software that was calibrated on one other run of their family "
+      "(tandem-fit calibrated)",
+      is_in_base ? "the narrower of its base's and that of"
+                 : "its base's does not hold the run: that of");
   text = with_value(std::move(text), experts ? "experts_low" : "interval_low", low, why);
   return with_value(std::move(text), experts ? "experts_high" : "interval_high", high, why);
 }
@@ -323,7 +331,7 @@ Result<std::string> calibrated_text(const Scenario& scenario, const RunCalibrati
                                   each.before, 100 * each.spread_left));
   if (calibration.is_far) return text;
   const FrameworkProfile& profile = calibration.profile;
-  ASSIGN_OR_RETURN(text, with_narrower_interval(text, profile, scenario.job.model.is_moe()));
+  ASSIGN_OR_RETURN(text, with_interval(text, calibration, scenario.job.model.is_moe()));
   std::vector<std::string> kinds = profile.measured_on;
   const Plan& plan = scenario.job.plan;
   const std::string own =

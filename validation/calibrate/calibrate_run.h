@@ -54,8 +54,8 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
 // Returns the moved profile as a file for costs.software that names its base. `base`: that file's
 // name or path; `source`: where the run's times come from. Unless the run is far from what sites
 // differ by, its kind is measured, and the interval of dense models, or of experts, as the run has
-// them, is the narrower one of the base's and that of runs that were calibrated so
-// (docs/explain.md).
+// them, is the narrower one of the base's and that of runs that were calibrated so, or the latter
+// alone if the run lies outside the base's (docs/explain.md). It holds the run.
 Result<std::string> calibrated_text(const Scenario& scenario, const RunCalibration& calibration,
                                     const std::string& base, const std::string& source);
 
