@@ -53,6 +53,7 @@ Result<SimulatedIteration> simulated_iteration(const Scenario& scenario, Engine 
   if (result.training) {  // else the scenario states seconds, and has no model
     const Model& model = scenario.job.model;
     simulated.seq = model.seq;
+    simulated.job = job_values(scenario);
     simulated.arguments.emplace_back("hidden_size", model.hidden);
     simulated.arguments.emplace_back("seq_length", model.seq);
     // Half a layer of a hybrid may count as one.

@@ -188,7 +188,9 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
                                              const SimulatedIteration& simulated) {
   const LogRun run = last_run(text, kLeastIterations);
   RETURN_IF_ERROR(check_arguments(path, run, simulated));
+  ASSIGN_OR_RETURN(std::string unread, compare_arguments(path, text, run, simulated.job));
   CountedIterations counted;
+  if (!unread.empty()) counted.left_out.push_back(std::move(unread));
   for (const std::string& lines : run.left_out(path))
     counted.left_out.push_back("left out: " + lines);
   int of_other_jobs = 0;

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "validation/explain/explain.h"
+#include "validation/explain/log_arguments.h"
 
 namespace tandem {
 
@@ -21,6 +22,7 @@ struct SimulatedIteration {
   int gpus = 0, seq = 0;                   // 0: not known
   // Megatron-LM's names of the job's sizes, which a log's arguments must state alike.
   std::vector<std::pair<std::string, int>> arguments;
+  JobValues job;  // empty: the scenario has no model
 };
 
 // Seconds of an iteration, and what of the log they leave out, in sentences.
