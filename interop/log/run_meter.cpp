@@ -170,6 +170,7 @@ class RunSoFar {
       memory.allocated_bytes = figures->allocated_bytes;
       figures = memory;
     }
+    if (figures->was_skipped) return;
     timed_ += figures->seconds ? 1 : 0;
     rated_ += figures->has_rate() ? 1 : 0;
   }
@@ -255,6 +256,7 @@ std::optional<LineFigures> figures_in(std::string_view line) {
   figures.batch = number_behind(line, "global batch size:");
   if (!figures.batch) figures.batch = number_behind(line, "global_batch_size:");  // NeMo
   figures.seq = number_behind(line, "actual seqlen:");  // Megatron-DeepSpeed
+  figures.was_skipped = number_behind(line, "number of skipped iterations:").has_value();
   take_step(line, &figures);
   return figures;
 }
@@ -267,7 +269,7 @@ StatedJob RunMeter::job_or_last(StatedJob job) const {
   return job;
 }
 
-std::vector<std::string> RunMeter::of_other_jobs(const StatedJob& job) const {
+std::vector<std::string> RunMeter::not_counted(const StatedJob& job) const {
   const StatedJob counted = job_or_last(job);
   std::vector<std::string> texts;
   const auto tell = [&](const char* what, std::optional<double> LineFigures::*stated,
@@ -283,6 +285,9 @@ std::vector<std::string> RunMeter::of_other_jobs(const StatedJob& job) const {
   };
   tell("global batch size", &LineFigures::batch, counted.batch);
   tell("sequence length", &LineFigures::seq, counted.seq);
+  const auto skipped = std::ranges::count_if(lines_, &LineFigures::was_skipped);
+  if (skipped > 0)
+    texts.push_back(fmt::format("{} iterations without an optimizer step (skipped)", skipped));
   return texts;
 }
 
@@ -291,9 +296,9 @@ MeasuredRun RunMeter::run(const StatedJob& job) const {
   const auto values = [&](std::optional<double> LineFigures::*figure) {
     std::vector<double> all;
     for (const LineFigures& line : lines_) {
-      if (line.*figure && (!line.batch || line.batch == counted.batch) &&
-          (!line.seq || line.seq == counted.seq))
-        all.push_back(*(line.*figure));
+      const bool counts = !line.was_skipped && (!line.batch || line.batch == counted.batch) &&
+                          (!line.seq || line.seq == counted.seq);
+      if (line.*figure && counts) all.push_back(*(line.*figure));
     }
     return all;
   };

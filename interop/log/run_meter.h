@@ -19,6 +19,8 @@ struct LineFigures {
   std::optional<double> step;        // the number of the iteration
   std::optional<double> next_step;   // of the next line with this label in the log
   int step_word = 0;                 // which of the words before such numbers
+  bool was_skipped =
+      false;  // without an optimizer step, as behind an overflow: its time is shorter
 
   bool has_rate() const { return seconds || tflops || tokens_per_gpu_s || samples_per_s; }
 };
@@ -40,11 +42,12 @@ class RunMeter {
   void take(const LineFigures& line) { lines_.push_back(line); }
 
   // Returns medians over the iterations of this global batch and sequence, and over those that
-  // state none. The first iterations, which compile and allocate, do not count. What is not known
-  // of the job is that of the last iteration, as a ramp-up ends with the largest.
+  // state none. The first iterations, which compile and allocate, and skipped ones do not count.
+  // What is not known of the job is that of the last iteration, as a ramp-up ends with the largest.
   MeasuredRun run(const StatedJob& job) const;
-  // Returns the iterations of another batch or sequence in words: how many, and an example.
-  std::vector<std::string> of_other_jobs(const StatedJob& job) const;
+  // Returns the iterations that do not count in words: how many are of another batch or sequence,
+  // with an example, and how many were skipped.
+  std::vector<std::string> not_counted(const StatedJob& job) const;
 
   static constexpr int kWarmup = 3;  // iterations at the beginning that do not count
 

@@ -94,7 +94,7 @@ Result<ImportedPlan> import_log(const std::string& text, const ImportContext& co
         context.path, *gpus, of_job));
   plan.measured = meter.run(job);
   for (const std::string& lines : run.left_out(context.path)) plan.left_out.push_back(lines);
-  for (const std::string& others : meter.of_other_jobs(job))
+  for (const std::string& others : meter.not_counted(job))
     plan.left_out.push_back(fmt::format("{}: {}", context.path, others));
   return plan;
 }

@@ -121,6 +121,40 @@ TEST_CASE("a log without memory or TFLOP/s is compared by what it has") {
   CHECK(memory.at("measured_bytes") == 1024.0 * 1024 * 1024);
 }
 
+TEST_CASE("iterations without an optimizer step do not count") {
+  // As with fp16: 20 iterations overflow at 1 s each, then 20 take 1.5 s. The first 3 of these are
+  // the warm-up. A line of several iterations with one that was skipped does not count either.
+  const Sandbox box;
+  const auto iterations = [](int first, int last, const std::string& ms, int skipped) {
+    std::string text;
+    for (int i = first; i <= last; ++i) {
+      text += iteration_line(i, ms, "400.0");
+      text.insert(text.size() - 1, fmt::format(" number of skipped iterations: {} |", skipped));
+    }
+    return text;
+  };
+  const std::string skipped = kSmallLogArguments + iterations(1, 20, "1000.0", 1);
+  const Json log = compared(box, skipped + iterations(21, 40, "1500.0", 0));
+  CHECK(log.at("measured_s") == 1.5);
+  CHECK(log.at("iterations") == 17);
+  CHECK(log.at("warnings")
+            .dump()
+            .find("left out: train.log: 20 iterations without an optimizer step (skipped)") !=
+        std::string::npos);
+  box.file("job.toml", "parallel.from = 'train.log'\ncluster.preset = 'dgx-h100'\n");
+  const Ran ran = box.tandem("explain job.toml train.log --engine ideal --json");
+  CHECK(Json::parse(ran.out).at("measured_s") == 1.5);
+  CHECK(Json::parse(ran.out).at("causes").empty());
+  CHECK(Json::parse(ran.out).at("notes").at(0) ==
+        "20 skipped iterations, without an optimizer step, do not count.");
+  box.file("train.log", skipped + iterations(21, 26, "1500.0", 0));
+  check_refused(box.tandem("calibrate run job.toml train.log --engine ideal"),
+                "train.log: found 6 iterations with an optimizer step, expected at least 13");
+  box.file("train.log", skipped);
+  check_refused(box.tandem("validate train.log --cluster dgx-h100"),
+                "train.log: found no iteration that counts, expected some of the job's batch");
+}
+
 TEST_CASE("a log that is packed with gzip is read as it was") {
   const Sandbox box;
   const Json plain = compared(box, log_of(1));
@@ -153,7 +187,7 @@ TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is
       }());
   check_refused(
       box.tandem("validate other.log --cluster dgx-h100"),
-      "other.log: found no iteration of this job, expected its global batch size; left out: "
+      "other.log: found no iteration that counts, expected some of the job's batch; left out: "
       "other.log: the times of 1 iterations whose global batch size, such as 32, is not 128");
   check_refused(box.tandem("validate train.log --cluster nowhere"), "");
   check_refused(box.tandem("validate none.log --cluster dgx-h100"), "none.log: no such file");

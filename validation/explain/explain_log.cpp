@@ -40,7 +40,7 @@ constexpr std::array<SlowWords, 3> kSlowWords = {
 struct LogIteration {
   int line = 0;
   double seconds = 0;
-  bool checkpoint = false, evaluation = false;
+  bool checkpoint = false, evaluation = false, skipped = false;
   std::optional<double> batch, gpus, seq;  // world size and the like, where the log states them
 };
 
@@ -96,6 +96,7 @@ std::vector<LogIteration> log_iterations(const LogRun& run, const SimulatedItera
     if (!std::isfinite(next.seconds) || next.seconds <= 0) continue;
     next.batch = figures->batch ? figures->batch : batch_ahead;
     next.seq = figures->seq;
+    next.skipped = figures->was_skipped;
     iterations.push_back(next);
     next = {.gpus = next.gpus};  // the world size holds for later iterations, too
   }
@@ -193,9 +194,13 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
   if (!unread.empty()) counted.left_out.push_back(std::move(unread));
   for (const std::string& lines : run.left_out(path))
     counted.left_out.push_back("left out: " + lines);
-  int of_other_jobs = 0;
+  int of_other_jobs = 0, skipped = 0;
   std::optional<Error> another;
   for (const LogIteration& each : log_iterations(run, simulated)) {
+    if (each.skipped) {
+      ++skipped;
+      continue;
+    }
     const std::string found = other_job(each, simulated);
     if (found.empty()) {
       counted.all.push_back(each);
@@ -210,12 +215,18 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
   if (counted.all.size() < std::size_t{kLeastIterations})
     return Error::at(path, fmt::format("found {} iterations{}, expected at least {}, of which the "
                                        "first {} do not count",
-                                       counted.all.size(), of_other_jobs > 0 ? " of this job" : "",
+                                       counted.all.size(),
+                                       of_other_jobs > 0 ? " of this job"
+                                       : skipped > 0     ? " with an optimizer step"
+                                                         : "",
                                        kLeastIterations, RunMeter::kWarmup));
   if (of_other_jobs > 0)
     counted.left_out.push_back(fmt::format(
         "{} iterations of the log with another global batch, sequence or world size do not count.",
         of_other_jobs));
+  if (skipped > 0)
+    counted.left_out.push_back(
+        fmt::format("{} skipped iterations, without an optimizer step, do not count.", skipped));
   counted.all.erase(counted.all.begin(), counted.all.begin() + RunMeter::kWarmup);
   counted.usual = median_seconds(counted.all);
   counted.split = split_iterations(counted.all, counted.usual);

@@ -39,8 +39,8 @@ Status check_log(const std::string& path, const ImportedPlan& plan, const LogOpt
                      "or configuration beside it, and the model's config.json: tandem validate "
                      "train.log run.sh config.json");
   if (!plan.measured.any() && !plan.left_out.empty())
-    return Error::at(path, fmt::format("found no iteration of this job, expected its global batch "
-                                       "size; left out: {}",
+    return Error::at(path, fmt::format("found no iteration that counts, expected some of the job's "
+                                       "batch; left out: {}",
                                        fmt::join(plan.left_out, "; ")));
   if (!plan.measured.any())
     return Error::at(path,
