@@ -93,6 +93,7 @@ Result<ImportedPlan> import_log(const std::string& text, const ImportContext& co
         "{}: its world size of {:.0f}, with which it measured, beside the job's {:.0f} GPUs",
         context.path, *gpus, of_job));
   plan.measured = meter.run(job);
+  plan.measured.gpus = gpus;
   for (const std::string& lines : run.left_out(context.path)) plan.left_out.push_back(lines);
   for (const std::string& others : meter.not_counted(job))
     plan.left_out.push_back(fmt::format("{}: {}", context.path, others));

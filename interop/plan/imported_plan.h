@@ -58,6 +58,7 @@ struct MeasuredRun {
   // Rates of logs that state no time of an iteration.
   std::optional<double> tokens_per_gpu_s, samples_per_s;
   std::optional<double> max_allocated_bytes;  // on the rank with the largest peak
+  std::optional<double> gpus;                 // with which the run measured, where the log says so
 
   bool any() const {
     return iteration_s || tokens_per_gpu_s || samples_per_s || max_allocated_bytes;

@@ -84,13 +84,10 @@ TEST_CASE(
   CHECK(ran.out.find(" 30.00 ") != std::string::npos);
   CHECK(ran.out.find("\nTFLOP/s/GPU ") != std::string::npos);
   CHECK(ran.out.find("median of 2 in the log, the first 3 left out") != std::string::npos);
-  // Under another name it is told by what is in it; --gpus goes over the log's.
+  // Under another name it is told by what is in it.
   box.file("out.txt", log_of(1));
-  const Ran other = box.tandem("validate out.txt --cluster dgx-h100 --gpus 32");
-  CHECK(other.out.starts_with("out.txt: 32 GPUs"));
-  const std::string gpus =
-      "out.txt: its world size of 16, with which it measured, beside the job's 32 GPUs";
-  CHECK(other.err.find("warning: left out: " + gpus + "\n") != std::string::npos);
+  const Ran other = box.tandem("validate out.txt --cluster dgx-h100 --gpus 16");
+  CHECK(other.out.starts_with("out.txt: 16 GPUs"));
   // The arguments of a run that crashed are not held against the times of the one before.
   box.file("crashed.log", log_of(1) +
                               "using world size: 16\n-- arguments --\n"
@@ -191,6 +188,9 @@ TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is
       "other.log: the times of 1 iterations whose global batch size, such as 32, is not 128");
   check_refused(box.tandem("validate train.log --cluster nowhere"), "");
   check_refused(box.tandem("validate none.log --cluster dgx-h100"), "none.log: no such file");
+  // Times of 16 GPUs say nothing of 32.
+  check_refused(box.tandem("validate train.log --cluster dgx-h100 --gpus 32"),
+                "train.log: found a world size of 16 in the log, expected the job's 32 GPUs");
   check_refused(box.tandem("validate train.log --cluster dgx-h100 --set parallel.tp=3"),
                 "train.log:");
   check_refused(box.tandem("validate train.log --cluster dgx-h100 --set model.layers=32"),

@@ -129,6 +129,11 @@ Result<LogComparison> compare_log(const std::string& path, const LogOptions& opt
                    import_files(files, {.gpus = options.gpus, .sets = sets}));
   RETURN_IF_ERROR(check_log(path, plan, options));
   ASSIGN_OR_RETURN(const Scenario scenario, scenario_of_log(path, options));
+  const int gpus = scenario.job.plan.gpus();
+  if (plan.measured.gpus.value_or(gpus) != gpus)
+    return Error::at(path, fmt::format("found a world size of {:.0f} in the log, expected the "
+                                       "job's {} GPUs: what it measured is of another job",
+                                       *plan.measured.gpus, gpus));
   ASSIGN_OR_RETURN(RunResult result, simulate(scenario, options.engine));
   if (!result.training)
     return Error::at(path,

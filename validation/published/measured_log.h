@@ -46,8 +46,9 @@ struct LogComparison {
 // none.
 bool is_log_file(const std::string& path);
 
-// Simulates the log's plan and compares. Errors: a log without a plan or without a measurement, no
-// cluster, no number of GPUs, and all Errors of a scenario with parallel.from = the log.
+// Simulates the log's plan and compares. Errors: a log without a plan or without a measurement, or
+// of another number of GPUs; no cluster, no number of GPUs, and all Errors of a scenario with
+// parallel.from = the log.
 Result<LogComparison> compare_log(const std::string& path, const LogOptions& options);
 
 nlohmann::ordered_json to_json(const LogComparison& comparison);
