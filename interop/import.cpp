@@ -95,8 +95,8 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
 }
 
 // Returns the sources in the order in which they need each other: models first, as other importers
-// ask for their layers, and ds_config.json last, as it may leave precision and batch to other
-// files.
+// ask for their layers, ds_config.json behind the others, as it may leave precision and batch to
+// them, and logs without arguments last, as they measured the batch of the others.
 std::vector<ImportSource> in_order_of_need(std::vector<ImportSource> sources) {
   const auto has = [](const ImportSource& source, const char* word) {
     return source.text.find(word) != std::string::npos;
@@ -106,6 +106,9 @@ std::vector<ImportSource> in_order_of_need(std::vector<ImportSource> sources) {
   });
   std::stable_partition(sources.begin(), sources.end(), [&](const ImportSource& source) {
     return !has(source, "\"zero_optimization\"");
+  });
+  std::stable_partition(sources.begin(), sources.end(), [&](const ImportSource& source) {
+    return has(source, "-- arguments --") || source.text.starts_with("#!") || !is_log(source.text);
   });
   return sources;
 }

@@ -101,6 +101,22 @@ std::optional<double>& place_of(Figure what, LineFigures* figures) {
 
 bool has_word(std::string_view line, std::string_view word) { return line.find(word) != line.npos; }
 
+// Returns the number behind a name and dots, as DeepSpeed writes "train_batch_size ....... 256".
+std::optional<double> number_behind_dots(std::string_view line, std::string_view name) {
+  const std::size_t at = line.find(name);
+  if (at == line.npos) return std::nullopt;
+  const std::string_view rest = line.substr(at + name.size());
+  const std::size_t number = rest.find_first_not_of(" .");
+  if (!rest.starts_with(" ..") || number == rest.npos) return std::nullopt;
+  return number_behind(rest.substr(number), "");
+}
+
+// Returns the global batch that an MLPerf log states.
+std::optional<double> mlperf_batch(std::string_view line) {
+  if (!has_word(line, ":::MLLOG") || !has_word(line, "\"global_batch_size\"")) return std::nullopt;
+  return number_behind(line, "\"value\":");
+}
+
 // The rank whose lines about iterations count, by its label, such as "[rank0]": eight ranks that
 // all write of a step give one iteration. It has the first number of the run, the last two, and the
 // next one of this label in the log.
@@ -210,6 +226,23 @@ class RunSoFar {
   std::set<std::pair<int, std::string>> heard_;  // labels that told of iterations, by the word
 };
 
+// Gives iterations that state no batch, but the samples so far, as NeMo 1's, the samples since the
+// iteration before; the first one those of the second.
+void take_batches(std::vector<RunLine>* lines) {
+  std::map<std::string, LineFigures*> before;  // by label
+  for (auto& [line, number, figures] : *lines) {
+    if (!figures || !figures->step || !figures->samples_so_far || figures->batch) continue;
+    LineFigures*& last = before[line.label];
+    if (last != nullptr && *figures->step > *last->step &&
+        *figures->samples_so_far > *last->samples_so_far) {
+      figures->batch =
+          (*figures->samples_so_far - *last->samples_so_far) / (*figures->step - *last->step);
+      if (!last->batch) last->batch = figures->batch;
+    }
+    last = &*figures;
+  }
+}
+
 // Returns a log's lines with what they measure.
 std::vector<RunLine> measured_lines(std::string_view text) {
   std::vector<RunLine> lines;
@@ -224,15 +257,24 @@ std::vector<RunLine> measured_lines(std::string_view text) {
     auto& next = next_steps[{figures->step_word, lines[i].line.label}];
     figures->next_step = std::exchange(next, figures->step);
   }
+  take_batches(&lines);
   return lines;
 }
 
 }  // namespace
 
-std::optional<double> mlperf_batch(std::string_view line) {
-  if (line.find(":::MLLOG") == line.npos || line.find("\"global_batch_size\"") == line.npos)
-    return std::nullopt;
-  return number_behind(line, "\"value\":");
+void StatedJob::take(std::string_view line) {
+  const auto set = [](std::optional<double> stated, std::optional<double>* to) {
+    if (stated) *to = stated;
+  };
+  set(mlperf_batch(line), &batch);
+  set(number_behind_dots(line, " train_batch_size"), &batch);
+  if (has_word(line, "Trainer is initialized with")) {  // torchtitan's
+    set(number_behind(line, "global batch size "), &batch);
+    set(number_behind(line, "sequence length "), &seq);
+  }
+  set(number_behind(line, "using world size:"), &gpus);
+  set(number_behind_dots(line, " world_size"), &gpus);
 }
 
 std::optional<LineFigures> figures_in(std::string_view line) {
@@ -256,6 +298,7 @@ std::optional<LineFigures> figures_in(std::string_view line) {
   figures.batch = number_behind(line, "global batch size:");
   if (!figures.batch) figures.batch = number_behind(line, "global_batch_size:");  // NeMo
   figures.seq = number_behind(line, "actual seqlen:");  // Megatron-DeepSpeed
+  figures.samples_so_far = count_behind(line, "consumed_samples=");
   figures.was_skipped = number_behind(line, "number of skipped iterations:").has_value();
   take_step(line, &figures);
   return figures;

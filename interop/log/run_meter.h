@@ -15,24 +15,24 @@ namespace tandem {
 // Holds what one line of a log measures.
 struct LineFigures {
   std::optional<double> seconds, tflops, tokens_per_gpu_s, samples_per_s, allocated_bytes;
-  std::optional<double> batch, seq;  // the global batch and the sequence that the line states
-  std::optional<double> step;        // the number of the iteration
-  std::optional<double> next_step;   // of the next line with this label in the log
-  int step_word = 0;                 // which of the words before such numbers
-  bool was_skipped =
-      false;  // without an optimizer step, as behind an overflow: its time is shorter
+  std::optional<double> batch, seq;      // the global batch and the sequence that the line states
+  std::optional<double> samples_so_far;  // of all iterations
+  std::optional<double> step;            // the number of the iteration
+  std::optional<double> next_step;       // of the next line with this label in the log
+  int step_word = 0;                     // which of the words before such numbers
+  bool was_skipped = false;              // without an optimizer step, as behind an overflow
 
   bool has_rate() const { return seconds || tflops || tokens_per_gpu_s || samples_per_s; }
 };
 
-// The global batch and sequence of a job; nothing: not known.
+// The global batch, sequence and number of GPUs of a job; nothing: not known.
 struct StatedJob {
-  std::optional<double> batch, seq;
-};
+  std::optional<double> batch, seq, gpus;
 
-// Returns the global batch that an MLPerf log states, in a line of its own, for the steps behind
-// it.
-std::optional<double> mlperf_batch(std::string_view line);
+  // Takes what a line states in words of its own for the iterations behind it: Megatron-LM's world
+  // size, and what torchtitan, DeepSpeed and MLPerf write where a run begins.
+  void take(std::string_view line);
+};
 
 // Returns nothing if the line measures nothing, or if its iteration's time is no number.
 std::optional<LineFigures> figures_in(std::string_view line);

@@ -44,9 +44,8 @@ Result<ImportedPlan> import_log(const std::string& text, const ImportContext& co
   const LogRun run = last_run(text);
   MegatronArguments arguments(context.path);
   RunMeter meter;
-  std::optional<double> batch_ahead;  // that MLPerf stated in an earlier line
-  std::string label;           // who writes the arguments: lines of other ranks may come between
-  std::optional<double> gpus;  // by its world size
+  StatedJob stated;   // by earlier lines than the iterations'
+  std::string label;  // who writes the arguments: lines of other ranks may come between
   bool inside = false, any = false;
   for (const auto& [line, number, figures] : run.lines) {
     const std::string where = fmt::format("{}:{}", context.path, number);
@@ -59,14 +58,13 @@ Result<ImportedPlan> import_log(const std::string& text, const ImportContext& co
       if (line.label == label) read_argument(line.text, where, &arguments);
     } else if (const auto padded = number_behind(line.text, "dummy tokens (new size:")) {
       arguments.add_field("padded_vocab_size", fmt::format("{:.0f}", *padded), where);
-    } else if (const auto world = number_behind(line.text, "using world size:")) {
-      gpus = world;
-    } else if (const auto stated = mlperf_batch(line.text)) {
-      batch_ahead = stated;
     } else if (figures) {
       LineFigures taken = *figures;
-      if (!taken.batch) taken.batch = batch_ahead;
+      if (!taken.batch) taken.batch = stated.batch;
+      if (!taken.seq) taken.seq = stated.seq;
       meter.take(taken);
+    } else {
+      stated.take(line.text);
     }
   }
   ImportedPlan plan;
@@ -79,13 +77,14 @@ Result<ImportedPlan> import_log(const std::string& text, const ImportContext& co
                            " has no arguments block: only what was measured is read");
   }
   StatedJob job;
-  const auto take = [](const std::optional<std::int64_t>& stated, std::optional<double>* to) {
-    if (stated && !*to) *to = static_cast<double>(*stated);
+  const auto take = [](const std::optional<std::int64_t>& value, std::optional<double>* to) {
+    if (value && !*to) *to = static_cast<double>(*value);
   };
   for (const ImportedPlan* states : {&context.before, &std::as_const(plan)}) {
     take(states->whole_of("parallel.global_batch"), &job.batch);
     take(states->whole_of("model.seq"), &job.seq);
   }
+  std::optional<double>& gpus = stated.gpus;
   take(plan.whole_of("cluster.gpus"), &gpus);
   if (const auto of_job = static_cast<double>(context.job_gpus());
       of_job > 0 && gpus && *gpus != of_job)

@@ -66,7 +66,6 @@ void note_line(const std::string& text, LogIteration* next) {
   const auto says = [&](std::string_view part) { return words.find(part) != std::string::npos; };
   next->checkpoint |= says("sav") && says("checkpoint");
   next->evaluation |= says("validation") || says("evaluat");
-  if (const auto gpus = number_behind(text, "using world size:")) next->gpus = gpus;
 }
 
 // Returns the seconds of the iteration that a line tells of; 0: it tells of none. Once a log has
@@ -85,20 +84,21 @@ std::vector<LogIteration> log_iterations(const LogRun& run, const SimulatedItera
   std::vector<LogIteration> iterations;
   LogIteration next;
   bool tells_seconds = false;
-  std::optional<double> batch_ahead;  // that MLPerf stated in an earlier line
+  StatedJob stated;  // by earlier lines
   for (const auto& [line, number, figures] : run.lines) {
     note_line(line.text, &next);
-    if (const auto stated = mlperf_batch(line.text)) batch_ahead = stated;
+    stated.take(line.text);
     if (!figures) continue;
     tells_seconds |= figures->seconds.has_value();
     next.line = number;
     next.seconds = seconds_of(*figures, tells_seconds, simulated);
     if (!std::isfinite(next.seconds) || next.seconds <= 0) continue;
-    next.batch = figures->batch ? figures->batch : batch_ahead;
-    next.seq = figures->seq;
+    next.batch = figures->batch ? figures->batch : stated.batch;
+    next.seq = figures->seq ? figures->seq : stated.seq;
+    next.gpus = stated.gpus;
     next.skipped = figures->was_skipped;
     iterations.push_back(next);
-    next = {.gpus = next.gpus};  // the world size holds for later iterations, too
+    next = {};
   }
   return iterations;
 }
