@@ -251,6 +251,7 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options) {
   RETURN_IF_ERROR(check_sets(options));
   ImportedPlan plan;
+  std::string timed;  // the log that has told of iterations
   for (const auto& [key, value] : options.sets) plan.set_by_option(key, value, options.sets_from);
   if (options.gpus > 0) plan.set_by_option("cluster.gpus", options.gpus, "--gpus");
   for (const ImportSource& source : in_order_of_need(sources)) {
@@ -262,6 +263,11 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
       key.source = key.where.empty() ? ImportedKey::Assumed : ImportedKey::Stated;
       if (key.where.empty()) key.where = source.path;
     }
+    if (plan.measured.has_times() && file_plan.measured.has_times())
+      return Error::at(source.path, fmt::format("found a second log with iterations, beside {}, "
+                                                "expected one: join the logs of one run",
+                                                timed));
+    if (file_plan.measured.has_times()) timed = source.path;
     RETURN_IF_ERROR(plan.add(file_plan));
   }
   if (plan.text_of("train.precision") == "fp32" && plan.flag_of("train.flash_attention") &&

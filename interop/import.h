@@ -26,9 +26,9 @@ std::string importable_kinds();
 
 // Reads the sources in order, but models' config.json first, as other files' readers use a model's
 // layers. A value that a file states replaces one that another file assumes. Errors: a file of no
-// known kind, text that its kind does not allow, values of a wrong type, two files that state
-// different values, layers that the stages do not divide, no model, though a file that is read but
-// not given may state it.
+// known kind, a second log with iterations, text that its kind does not allow, values of a wrong
+// type, two files that state different values, layers that the stages do not divide, no model,
+// though a file that is read but not given may state it.
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options = {});
 Result<ImportedPlan> import_files(const std::vector<std::string>& paths,

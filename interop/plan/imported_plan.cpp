@@ -270,7 +270,12 @@ Status ImportedPlan::add(const ImportedPlan& later) {
   append(later.wanted, &wanted);
   append(later.open, &open);
   without_effect += later.without_effect;
-  if (later.measured.any()) measured = later.measured;
+  // Each rank may have a log of its own: the last one tells of iterations, the others of memory.
+  const MeasuredRun before = measured;
+  if (later.measured.has_times()) measured = later.measured;
+  measured.max_allocated_bytes =
+      std::max(before.max_allocated_bytes, later.measured.max_allocated_bytes);
+  if (!measured.gpus) measured.gpus = before.gpus ? before.gpus : later.measured.gpus;
   return Done{};
 }
 

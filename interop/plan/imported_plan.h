@@ -60,9 +60,8 @@ struct MeasuredRun {
   std::optional<double> max_allocated_bytes;  // on the rank with the largest peak
   std::optional<double> gpus;                 // with which the run measured, where the log says so
 
-  bool any() const {
-    return iteration_s || tokens_per_gpu_s || samples_per_s || max_allocated_bytes;
-  }
+  bool has_times() const { return iteration_s || tokens_per_gpu_s || samples_per_s; }
+  bool any() const { return has_times() || max_allocated_bytes; }
 };
 
 class ImportedPlan {

@@ -152,6 +152,28 @@ TEST_CASE("iterations without an optimizer step do not count") {
                 "train.log: found no iteration that counts, expected some of the job's batch");
 }
 
+TEST_CASE("of two logs one tells of iterations, the other of arguments and memory alone") {
+  const Sandbox box;
+  box.file("rank0.log", kSmallLogArguments + memory_line(0, "30720.0"));
+  std::string steps;
+  for (int i = 1; i <= 5; ++i) steps += iteration_line(i, "2000.0", "400.0");
+  for (const std::string& memory : {std::string(), memory_line(8, "20480.0")}) {
+    box.file("rank15.log", steps + memory);
+    const Ran ran = box.tandem("validate rank15.log rank0.log --cluster dgx-h100 --json");
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    CHECK(Json::parse(ran.out).at("measured_s") == 2);
+    CHECK(Json::parse(ran.out).at("measured_bytes") == 30720.0 * 1024 * 1024);
+  }
+  // Parts of one log, as where it was rotated.
+  box.file("train.log", kSmallLogArguments + steps);
+  box.file("train.log.1", steps);
+  for (const std::string files : {"train.log train.log.1", "train.log.1 train.log"})
+    check_refused(box.tandem("validate " + files + " --cluster dgx-h100"),
+                  "train.log.1: found a second log with iterations, beside train.log, expected "
+                  "one: join the logs of one run");
+}
+
 TEST_CASE("a log that is packed with gzip is read as it was") {
   const Sandbox box;
   const Json plain = compared(box, log_of(1));
