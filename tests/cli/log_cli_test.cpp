@@ -110,10 +110,15 @@ TEST_CASE("a log without memory or TFLOP/s is compared by what it has") {
       box, kSmallLogArguments + " iteration 1/ 5 | elapsed time per iteration (ms): 7000.0 |\n");
   CHECK(time.at("measured_s") == 7.0);
   CHECK(time.at("measured_bytes").is_null());
+  CHECK(time.at("warnings")
+            .dump()
+            .find("train.log: found 1 iterations, expected more than 3: the first ones compile") !=
+        std::string::npos);
   CHECK(time.at("bytes_error").is_null());
   CHECK(time.at("predicted_tflops_per_gpu").is_null());
   const Json memory = compared(box, kSmallLogArguments + memory_line(0, "1024.0"));
   CHECK(memory.at("measured_s").is_null());
+  CHECK(memory.at("warnings").dump().find("iterations") == std::string::npos);
   CHECK(memory.at("inside").is_null());
   CHECK(memory.at("measured_bytes") == 1024.0 * 1024 * 1024);
 }

@@ -9,6 +9,7 @@
 
 #include "base/gzip.h"
 #include "interop/import.h"
+#include "interop/log/run_meter.h"
 #include "interop/megatron/files.h"
 #include "topology/preset.h"
 
@@ -140,6 +141,11 @@ Result<LogComparison> compare_log(const std::string& path, const LogOptions& opt
                      "found costs.source = uniform, expected a model's: nothing of the log would "
                      "be compared");
   for (const std::string& text : plan.left_out) result.warnings.push_back("left out: " + text);
+  if (plan.measured.has_times() && plan.measured.warmup < RunMeter::kWarmup)
+    result.warnings.push_back(fmt::format(
+        "{}: found {} iterations, expected more than {}: the first ones compile and allocate, and "
+        "take longer",
+        path, plan.measured.warmup + plan.measured.iterations, RunMeter::kWarmup));
   return LogComparison{path, plan.measured, std::move(result), plan.left_out};
 }
 
