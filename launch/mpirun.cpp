@@ -50,15 +50,14 @@ Status check_files(int ranks) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return Done{};
   const rlim_t needed = kFilesOfMpirun + kFilesPerRank * static_cast<rlim_t>(ranks);
-  if (files.rlim_max >= needed) {
-    files.rlim_cur = std::max(files.rlim_cur, needed);
-    setrlimit(RLIMIT_NOFILE, &files);
-    return Done{};
-  }
-  return failed(
-      fmt::format("found at most {} open files (ulimit -n), expected {} for mpirun with {} "
-                  "ranks; --backend host needs none",
-                  files.rlim_max, needed, ranks));
+  if (files.rlim_max < needed)
+    return failed(
+        fmt::format("found at most {} open files (ulimit -n), expected {} for mpirun with {} "
+                    "ranks; --backend host needs none",
+                    files.rlim_max, needed, ranks));
+  files.rlim_cur = std::max(files.rlim_cur, needed);
+  setrlimit(RLIMIT_NOFILE, &files);
+  return Done{};
 }
 
 // Checks that Open MPI can write the folder of the files that its processes share.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/split.h"
 #include "interop/document/fields.h"
@@ -116,33 +117,29 @@ class TitanOverrides {
   bool states_micro() const { return states_micro_; }
 
  private:
-  // A field by its table and its name there.
-  struct FieldPlace {
-    DocumentNode::Map* table;
-    std::string field;
-  };
-  // Removes a field, and returns its place. "training.seq_len" is of the table training, which is
-  // added if there is none; "quantize.linear.float8.recipe_name" of the innermost table there.
-  FieldPlace clear(const std::string& name) {
+  // Removes a field. Returns its table and its name there. "training.seq_len" is of the table
+  // training, which is added if there is none; "quantize.linear.float8.recipe_name" of the
+  // innermost table that there is.
+  std::pair<DocumentNode::Map*, std::string> clear(std::string name) {
     auto& tables = std::get<DocumentNode::Map>(root_.value);
-    FieldPlace place{&tables, name};
-    for (std::size_t dot; (dot = place.field.find('.')) != std::string::npos;) {
-      const std::string key = place.field.substr(0, dot);
-      auto table = std::ranges::find(*place.table, key, &DocumentField::key);
-      if (place.table == &tables && table == tables.end())
+    DocumentNode::Map* fields = &tables;
+    for (std::size_t dot; (dot = name.find('.')) != std::string::npos; name.erase(0, dot + 1)) {
+      const std::string key = name.substr(0, dot);
+      auto table = std::ranges::find(*fields, key, &DocumentField::key);
+      if (fields == &tables && table == tables.end())
         table = tables.insert(table, DocumentField{key, {DocumentNode::Map{}, line_, &path_}});
-      if (table == place.table->end() || table->value.map() == nullptr) break;
-      place = {std::get_if<DocumentNode::Map>(&table->value.value), place.field.substr(dot + 1)};
+      if (table == fields->end() || table->value.map() == nullptr) break;
+      fields = std::get_if<DocumentNode::Map>(&table->value.value);
     }
-    std::erase_if(*place.table, [&](const auto& field) { return field.key == place.field; });
-    return place;
+    std::erase_if(*fields, [&](const DocumentField& field) { return field.key == name; });
+    return {fields, std::move(name)};
   }
   void set(const std::string& name, const std::string& value, int line) {
     line_ = line;
-    const FieldPlace place = clear(name);
+    const auto [fields, field] = clear(name);
     DocumentNode scalar = plain_scalar(value, line);
     scalar.file = &path_;
-    place.table->push_back({place.field, std::move(scalar)});
+    fields->push_back({field, std::move(scalar)});
   }
   // Returns a field's value if it is an integer above 0.
   std::optional<std::int64_t> whole(std::string_view name) const {
