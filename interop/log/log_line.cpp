@@ -55,15 +55,23 @@ std::size_t number_size(std::string_view text) {
   return is_label ? std::min(end + 2, text.size()) : 0;
 }
 
-// Returns the length of "[default3]:" or "[rank3]:", which torchrun writes; 0: there is none.
+// Returns the length of "[default3]:" or "[node0:7]:", which torchrun writes by role and number, or
+// of "[1,31]<stdout>:", which mpirun writes; 0: there is none.
 std::size_t bracket_size(std::string_view text) {
-  const std::size_t end = text.find("]:");
-  if (end == std::string_view::npos) return 0;
-  for (const std::string_view word : {"[default", "[rank", "[worker", "[trainer"}) {
-    if (text.starts_with(word) && end > word.size() &&
-        std::all_of(text.begin() + static_cast<std::ptrdiff_t>(word.size()),
-                    text.begin() + static_cast<std::ptrdiff_t>(end), is_digit))
-      return end + 2;
+  const std::size_t end = text.find(']');
+  if (!text.starts_with('[') || end == std::string_view::npos || !is_digit(text[end - 1])) return 0;
+  const std::string_view inside = text.substr(1, end - 1), behind = text.substr(end + 1);
+  const auto is_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_.:").find(c) != std::string_view::npos;
+  };
+  const bool has_name = std::isalpha(static_cast<unsigned char>(inside.front())) != 0;
+  if (behind.starts_with(':'))
+    return has_name && std::all_of(inside.begin(), inside.end(), is_of_name) ? end + 2 : 0;
+  for (const std::string_view stream : {"<stdout>:", "<stderr>:"}) {
+    if (behind.starts_with(stream) &&
+        inside.find_first_not_of("0123456789,") == std::string_view::npos)
+      return end + 1 + stream.size();
   }
   return 0;
 }

@@ -21,7 +21,7 @@ std::vector<RawLine> raw_lines(std::string_view text);
 // "3: [default5]:\x1b[32m iteration 7/ 10 |" has the label "3 default5" and this text:
 // " iteration 7/ 10 |".
 struct LogLine {
-  std::string label;  // who wrote it: by srun --label, torchrun or Kubernetes; "" if nobody says
+  std::string label;  // who wrote it: by srun --label, torchrun or mpirun; "" if nobody says
   std::string text;
 };
 

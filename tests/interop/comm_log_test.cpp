@@ -93,8 +93,8 @@ TEST_CASE("old heads have no root, an empty redop and errors in place of counts"
 }
 
 TEST_CASE("labels of launchers and lines of NCCL do not hide a table") {
-  for (const std::string label :
-       {"0: ", "  0: ", "[1,0]<stdout>:", "(head, rank=0) [1,0]<stdout>:", "[0] ", "node-1: "}) {
+  for (const std::string label : {"0: ", "  0: ", "[1,0]<stdout>:", "(head, rank=0) [1,0]<stdout>:",
+                                  "[0] ", "node-1: ", "[node0:0]:"}) {
     MadeCommLog made = kAllReduce;
     made.label = label;
     INFO(label);

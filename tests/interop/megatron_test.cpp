@@ -104,6 +104,9 @@ TEST_CASE("a log's labels, times and colours are taken away, and others' lines p
   CHECK(every_line("0: ", "") == keys);
   CHECK(every_line("12: [default3]:", "") == keys);
   CHECK(every_line("[rank0]:", "\r") == keys);
+  CHECK(every_line("[node0:7]:", "") == keys);  // torchrun --role node0:
+  CHECK(every_line("[gpu-1.cluster:0]:", "") == keys);
+  CHECK(every_line("[1,31]<stdout>:", "") == keys);
   CHECK(every_line("2026-11-25T10:11:12.345678Z ", "") == keys);
   CHECK(every_line("2026-11-25T10:11:12Z stdout F ", "") == keys);
   CHECK(every_line("\x1b[32m", "\x1b[0m") == keys);
