@@ -30,6 +30,7 @@ struct LogWord {
 };
 constexpr LogWord kWords[] = {
     {"elapsed time per iteration (ms):", Figure::Seconds, 1e-3},  // Megatron-LM
+    {"elapsed time per iteration (s):", Figure::Seconds, 1},      // BigScience's
     {"throughput per GPU (TFLOP/s/GPU):", Figure::Tflops, 1},     //
     {"max allocated:", Figure::Bytes, kMiB},                      //
     {"max_allocated:", Figure::Bytes, kMiB},                      //

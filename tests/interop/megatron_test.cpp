@@ -136,6 +136,8 @@ TEST_CASE("logs of torchtitan, NeMo, DeepSpeed and MLPerf say how long an iterat
       Approx(64.0 * 2048 / (4096 * 16)));
   CHECK(seconds("step: 10  loss:  7.1  memory: 33.10GiB(41.91%)  wps: 8,192  mfu: 40.30%") ==
         Approx(64.0 * 2048 / (8192 * 16)));
+  CHECK(seconds("iteration 7/ 9 | elapsed time per iteration (s): 6.02 | learning") ==
+        Approx(6.02));
   CHECK(seconds("Training epoch 0, iteration 5/99 | train_step_timing in s: 5.5 | loss") ==
         Approx(5.5));
   CHECK(seconds("epoch=0/micro_step=8/global_step=8, RunningAvgSamplesPerSec=30.0, "
