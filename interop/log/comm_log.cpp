@@ -5,7 +5,7 @@
 // size and time. Formats:
 // NVIDIA/nccl-tests, src/common.cu and src/util.cu from 2019 to a0b82b2 (2026-07-09), and
 // stas00/ml-engineering, network/benchmarks/all_reduce_bench.py from 20be3ff (2025-01-15) to
-// 3b2d999 (2026-08-04).
+// 3b2d999 (2026-08-04), and torch-dist-bench.py, its successor, of fb75494.
 #include "interop/log/comm_log.h"
 
 #include <fmt/format.h>
@@ -21,6 +21,7 @@
 
 #include "base/split.h"
 #include "interop/log/log_line.h"
+#include "interop/log/torch_bench.h"
 
 namespace tandem {
 namespace {
@@ -109,27 +110,6 @@ std::string without_labels(std::string text) {
     if (is_worker || is_host) text.erase(0, std::min(rest, text.size()));
   }
   return text;
-}
-
-// The first cell of an all_reduce_bench.py row, and the unit of the rates beside it.
-struct BenchPayload {
-  Bytes bytes = 0;
-  double GBps_unit = GB;  // bytes per second that "1 GBps" means
-};
-
-// Reads "32KiB" or, from older versions, "32KB". Both are 2^15 bytes, but a version that writes KB
-// divides its rates by 2^30, one that writes KiB by 10^9.
-std::optional<BenchPayload> payload_of(std::string_view cell) {
-  const std::size_t unit = std::min(cell.find_first_not_of("0123456789"), cell.size());
-  const auto number = real_of(cell.substr(0, unit));
-  const std::string_view word = cell.substr(unit);
-  const std::size_t power = std::string_view("BKMGT").find(word.substr(0, 1));
-  const bool is_prefixed = power > 0 && power != std::string_view::npos;
-  const bool is_binary = is_prefixed && word.substr(1) == "iB";
-  const bool is_unit = word == "B" || is_binary || (is_prefixed && word.substr(1) == "B");
-  if (!is_unit || !number || *number < 1 || *number > 1024) return std::nullopt;
-  return BenchPayload{static_cast<Bytes>(std::ldexp(*number, 10 * static_cast<int>(power))),
-                      is_binary ? GB : GiB};
 }
 
 class CommLogReader {
@@ -318,11 +298,14 @@ class CommLogReader {
       cells.push_back(fmt::format("{}", fmt::join(split_words(part), " ")));
     const auto cell = [&](std::size_t i) { return i < cells.size() ? cells[i] : std::string(); };
     if (cell(0) == "payload" && cell(1) == "busbw" && cell(2) == "algbw") return begin_table();
+    if (cell(0) == "payload" && cell(1).ends_with(" busbw"))
+      return fault(
+          "found a table of several collectives, expected one of each (--separate-tables)");
     if (!open_ || !open_->columns.empty()) return Done{};
     if (cell(0).find_first_not_of("-: ") == std::string::npos) return Done{};
     if (!is_digit_at(cell(0), 0)) return end_table();
     if (cell(1).empty() && cell(2).empty()) return Done{};
-    const auto payload = payload_of(cell(0));
+    const auto payload = bench_payload(cell(0));
     const auto rate = [&](const std::string& word) {
       return word.ends_with("GBps") ? real_of(word.substr(0, word.size() - 4)) : std::nullopt;
     };
@@ -452,7 +435,7 @@ class CommLogReader {
       table->ranks = static_cast<int>(std::min(*ranks, 1e6));
     const std::vector<std::string> words = split_words(
         bench_title_.substr(0, std::min(bench_title_.find(" over "), bench_title_.size())));
-    if (!words.empty()) table->op = words.back();
+    if (!words.empty()) table->op = nccl_name(words.back());
     if (bench_title_.find("queued calls") == std::string::npos)
       table->notes.push_back(fmt::format(
           "{}:{}: one call a trial: each time holds what PyTorch takes for a call, some "

@@ -193,3 +193,34 @@ TEST_CASE("all_reduce_bench.py's tables are read, in GB and in the first version
   CHECK(has(refused_log(replaced(title, "8 ranks", "4 ranks") + rows), "a.txt:6: found busbw"));
   CHECK(has(refused_log(title + replaced(rows, "35.00GBps", "?")), "a.txt:6: found '|    1MiB"));
 }
+
+TEST_CASE("torch-dist-bench.py's tables are read, by nccl-tests' names and with rounded payloads") {
+  const auto text = [](const std::string& op) {
+    return "The average bandwidth and the per-call latency of " + op +
+           " over 24 ranks (at least 5 warmups / 20 trials, up to 10 queued calls per trial):\n\n"
+           "| payload |    busbw   |    algbw   | latency median |    p99    |    mean   | calls "
+           "|\n"
+           "| ------: | ---------: | ---------: | -------------: | --------: | --------: | ----: "
+           "|\n"
+           "|    384B |            |            |         49.0us |    60.0us |    50.0us |  1000 "
+           "|\n"
+           "| 1023.75KiB |  16.49GBps |  17.21GBps |         60.9us |    60.9us |    60.9us |   "
+           "200 |\n"
+           "| 15.9998MiB |  42.88GBps |  44.74GBps |        375.0us |   375.0us |   375.0us |   "
+           "200 |\n"
+           "\nlatency: of one call, in microseconds\n";
+  };
+  const LoggedTable table = table_of(text("all_to_all"));
+  CHECK(table.op == "alltoall");
+  CHECK(table.ranks == 24);
+  REQUIRE(table.times.size() == 2);
+  CHECK(table.times[0].bytes == 1048320);
+  CHECK(table.times[1].seconds == Approx(15.9998 * 1048576 / 44.74e9));
+  CHECK(table.notes.empty());
+  CHECK(table_of(text("all_gather")).op == "all_gather");
+  CHECK(table_of(replaced(replaced(text("batch_isend_irecv"), "16.49", "17.21"), "42.88", "44.74"))
+            .op == "sendrecv");
+  // Of all collectives at once it has no algbw.
+  CHECK(refused_log("| payload | all_reduce busbw | all_reduce median |\n") ==
+        "a.txt:1: found a table of several collectives, expected one of each (--separate-tables)");
+}
