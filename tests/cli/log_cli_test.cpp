@@ -202,6 +202,12 @@ TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is
                 "train.log: found no cluster, expected --cluster PRESET, one of ");
   check_refused(box.tandem("validate bare.log --cluster dgx-h100"),
                 "bare.log: found no plan, expected Megatron-LM's block '-- arguments");
+  // Numbers that go back are of a run whose arguments are not in the log.
+  box.file("back.log",
+           log_of(1) + iteration_line(1, "1000.0", "400.0") + iteration_line(2, "1000.0", "400.0"));
+  check_refused(box.tandem("validate back.log --cluster dgx-h100"),
+                "back.log: found no plan in the run that counts (left out: back.log:1 to 41: an "
+                "earlier run in this log), expected Megatron-LM's block '-- arguments --'");
   check_refused(box.tandem("validate early.log --cluster dgx-h100"),
                 "early.log: found no measurement, expected lines such as 'elapsed");
   box.file(

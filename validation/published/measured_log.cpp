@@ -35,10 +35,14 @@ bool knows_gpus(const ImportedPlan& plan, const LogOptions& options) {
 
 Status check_log(const std::string& path, const ImportedPlan& plan, const LogOptions& options) {
   if (!plan.states_model())
-    return Error::at(path,
-                     "found no plan, expected Megatron-LM's block '-- arguments --', or the script "
-                     "or configuration beside it, and the model's config.json: tandem validate "
-                     "train.log run.sh config.json");
+    return Error::at(
+        path,
+        fmt::format("found no plan{}, expected Megatron-LM's block '-- arguments --', or the "
+                    "script or configuration beside it, and the model's config.json: tandem "
+                    "validate train.log run.sh config.json",
+                    plan.left_out.empty() ? ""
+                                          : fmt::format(" in the run that counts (left out: {})",
+                                                        fmt::join(plan.left_out, "; "))));
   if (!plan.measured.any() && !plan.left_out.empty())
     return Error::at(path, fmt::format("found no iteration that counts, expected some of the job's "
                                        "batch; left out: {}",
