@@ -1,13 +1,15 @@
 // Reads each file with the importer of its kind, and merges the plans in order; an importer gets
 // the plan of --set (or of a scenario's [model]), --gpus and earlier files as
 // ImportContext::before. A kind is recognised by marks in the text, else by the name's ending. A
-// file that another given file reads (a base YAML, say) is left to that file's importer.
+// file that another given file reads (a base YAML, a script that is sourced) is left to that file's
+// importer.
 #include "interop/import.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/split.h"
 #include "interop/document/document.h"
@@ -75,9 +77,12 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
                      "found a program in Python, which import does not run: give what its run "
                      "writes, such as Megatron-Bridge's run_config.yaml or a log");
   if (is_mlperf(text, context.path)) return import_mlperf(text, context);
-  ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path));
+  ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path, context.beside));
   const auto with_branches = [&](Result<ImportedPlan> plan) {
-    if (plan.ok()) list_branches(script, context.path, &*plan);
+    if (!plan.ok()) return plan;
+    list_branches(script, context.path, &*plan);
+    for (const std::string& file : script.sourced)
+      plan->sources.push_back(fmt::format("{} (read by {})", file, context.path));
     return plan;
   };
   if (const auto commands = commands_of(script, context.path, kVerlPrograms); !commands.empty()) {
@@ -91,7 +96,7 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
   }
   if (has_torchtitan_overrides(text, context.beside))
     return with_branches(import_torchtitan_overrides(script, context));
-  return import_shell_script(script, context);
+  return with_branches(import_shell_script(script, context));
 }
 
 // Returns the sources in the order in which they need each other: models first, as other importers
@@ -133,12 +138,17 @@ bool names_config(const std::string& text, const std::string& stem) {
   });
 }
 
-// Returns whether a file is a script of torchtitan's, which reads the TOML file beside it.
-bool is_titan_script(const ImportSource& source, const std::vector<ImportSource>& sources) {
+// Returns whether a file is a launch script, and not one of MLPerf's.
+bool is_launch_script(const ImportSource& source) {
   const std::string extension = std::filesystem::path(source.path).extension().string();
   return !matches_word(extension, ".json .toml .yaml .yml .py") &&
          (source.text.starts_with("#!") || !is_log(source.text)) &&
-         has_torchtitan_overrides(source.text, sources);
+         !is_mlperf(source.text, source.path);
+}
+
+// Returns whether a file is a script of torchtitan's, which reads the TOML file beside it.
+bool is_titan_script(const ImportSource& source, const std::vector<ImportSource>& sources) {
+  return is_launch_script(source) && has_torchtitan_overrides(source.text, sources);
 }
 
 // Returns whether another file, which reads the files that it names, names this one:
@@ -173,6 +183,20 @@ bool is_read_by_another(const ImportSource& source, const std::vector<ImportSour
   });
 }
 
+// Returns the paths of the files that launch scripts source, which are read in the scripts' place.
+std::set<std::string> sourced_paths(const std::vector<ImportSource>& sources) {
+  std::set<std::string> paths;
+  for (const ImportSource& source : sources) {
+    if (paths.contains(source.path) || !is_launch_script(source)) continue;
+    const auto script = parse_shell(source.text, source.path, sources);
+    if (!script.ok()) continue;  // the importer of the script says why
+    for (const std::string& file : script->sourced) {
+      if (file != source.path) paths.insert(file);
+    }
+  }
+  return paths;
+}
+
 // Checks the sizes that options set, before any file's reader divides by them.
 Status check_sets(const ImportOptions& options) {
   constexpr std::string_view kSizes[] = {
@@ -198,6 +222,18 @@ void leave_flash_attention(ImportedPlan* plan) {
     plan->not_expressed.push_back(
         fmt::format("{}: {}: flash attention is off: {}", key->where, key->comment, kWhy));
   plan->set("train.flash_attention", false, kWhy);
+}
+
+// Removes how tokens go to experts where each GPU has all experts: nothing is sent.
+void leave_out_dispatch(ImportedPlan* plan) {
+  if (plan->whole_of("parallel.ep").value_or(1) > 1) return;
+  const auto is_idle = [](const std::string& key) {
+    return matches_word(key, "parallel.dispatcher overlap.expert_sms overlap.shared_experts");
+  };
+  std::erase_if(plan->conflicts, [&](const auto& conflict) { return is_idle(conflict.key); });
+  std::erase_if(plan->keys, [&](const ImportedKey& key) {
+    return key.source != ImportedKey::Set && is_idle(key.key);
+  });
 }
 
 // Lists the files that given files read and that were not given. Errors: a missing file that states
@@ -254,8 +290,9 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
   std::string timed;  // the log that has told of iterations
   for (const auto& [key, value] : options.sets) plan.set_by_option(key, value, options.sets_from);
   if (options.gpus > 0) plan.set_by_option("cluster.gpus", options.gpus, "--gpus");
+  const std::set<std::string> sourced = sourced_paths(sources);
   for (const ImportSource& source : in_order_of_need(sources)) {
-    if (is_read_by_another(source, sources)) continue;
+    if (sourced.contains(source.path) || is_read_by_another(source, sources)) continue;
     const ImportContext context = {
         .path = source.path, .before = plan, .gpus = options.gpus, .beside = sources};
     ASSIGN_OR_RETURN(ImportedPlan file_plan, import_one(source.text, context));
@@ -273,6 +310,7 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
   if (plan.text_of("train.precision") == "fp32" && plan.flag_of("train.flash_attention") &&
       !options.sets.contains("train.flash_attention"))
     leave_flash_attention(&plan);
+  leave_out_dispatch(&plan);
   if (!plan.conflicts.empty() && !options.keeps_conflicts) return plan.conflicts.front().error;
   complete_measured(&plan);
   RETURN_IF_ERROR(check_wanted(sources, &plan));

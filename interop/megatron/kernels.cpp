@@ -177,9 +177,20 @@ class MegatronKernels {
       plan_->set("train.flash_attention", true,
                  is_asked ? args_->spelled("use_flash_attn")
                           : args_->spelled("attention_backend") + " " + backend);
-    } else if (before_.has("train.flash_attention")) {
-      plan_->set("train.flash_attention", false, args_->spelled("attention_backend"));
+      return;
     }
+    const std::string_view field = backend == "auto" ? "transformer_impl" : "attention_backend";
+    if (is_stated(field) || before_.has("train.flash_attention"))
+      plan_->set("train.flash_attention", false, args_->spelled(field));
+  }
+
+  // Returns whether a line of the file has the field: its value then counts in other files, too,
+  // that leave it to a default.
+  bool is_stated(std::string_view field) const { return !args_->place_of(field).empty(); }
+  // Returns whether experts are spread over GPUs, by this file or else by an earlier one.
+  bool cuts_experts() {
+    const auto earlier = before_.whole_of("parallel.ep");
+    return args_->whole("expert_model_parallel_size").value_or(earlier.value_or(1)) > 1;
   }
 
   // Sets whether the MLP's activation and the norms are fused kernels.
@@ -187,7 +198,7 @@ class MegatronKernels {
     const bool gelu = args_->flag("bias_gelu_fusion", true),
                swiglu = args_->flag("bias_swiglu_fusion", true),
                activation = args_->flag("bias_activation_fusion", true);
-    const bool gated = plan_->flag_of("model.gated_mlp");
+    const bool gated = plan_->flag_of("model.gated_mlp") || before_.flag_of("model.gated_mlp");
     const bool is_fused = activation && (gated ? swiglu : gelu);
     if (!is_fused)
       plan_->set("train.fused_bias_gelu", false,
@@ -241,21 +252,21 @@ class MegatronKernels {
     if (!known.empty()) plan_->set("train.cuda_graph_scope", known, args_->spelled(name));
   }
 
-  // Sets how tokens are sent to experts. Nothing is set where each GPU has all experts (EP = 1).
+  // Sets how tokens are sent to experts. A default is set only if they are spread over GPUs.
   void set_dispatcher() {
     const bool bridge = style_ == MegatronStyle::Bridge;
-    std::string dispatcher =
-        args_->text("moe_token_dispatcher_type").value_or(bridge ? "alltoall" : "allgather");
+    std::string_view field = "moe_token_dispatcher_type";
+    std::string dispatcher = args_->text(field).value_or(bridge ? "alltoall" : "allgather");
     const std::string backend = args_->text("moe_flex_dispatcher_backend").value_or("deepep");
     const bool is_deepep = args_->flag("moe_enable_deepep");  // the older flag
     if (dispatcher == "flex" || is_deepep) dispatcher = backend;
-    if (args_->whole("expert_model_parallel_size").value_or(1) == 1 || dispatcher == "alltoall")
-      return;
+    if (is_deepep && !is_stated(field)) field = "moe_enable_deepep";
+    if (!is_stated(field) && (!cuts_experts() || dispatcher == "alltoall")) return;
     if (dispatcher == "ncclep") {
       plan_->assumed.push_back("ncclep sends as DeepEP does");
       dispatcher = "deepep";
     }
-    plan_->set("parallel.dispatcher", dispatcher, args_->spelled("moe_token_dispatcher_type"));
+    plan_->set("parallel.dispatcher", dispatcher, args_->spelled(field));
     if (dispatcher != "deepep" && dispatcher != "hybridep") return;
     // The last that is stated counts: a backend's older name stands for the newer one, and in logs
     // of older releases there are both backends'.
@@ -272,14 +283,14 @@ class MegatronKernels {
   // have that on, where a configuration does not say it.
   void set_shared_experts() {
     const bool bridge = style_ == MegatronStyle::Bridge;
-    const bool overlaps = args_->flag("moe_shared_expert_overlap", bridge);
-    if (overlaps || args_->flag("overlap_moe_expert_parallel_comm")) return;
+    const std::string_view field = "moe_shared_expert_overlap";
+    const bool overlaps = args_->flag(field, bridge);
+    if (args_->flag("overlap_moe_expert_parallel_comm")) return;
     const bool has_shared = args_->whole("moe_shared_expert_intermediate_size").value_or(0) > 0 ||
                             some_layers_have("shared_expert_ffn", before_, *plan_);
-    if (!has_shared || args_->whole("expert_model_parallel_size").value_or(1) == 1) return;
-    plan_->set("overlap.shared_experts", false,
-               args_->has("moe_shared_expert_overlap") ? args_->spelled("moe_shared_expert_overlap")
-                                                       : "no --moe-shared-expert-overlap");
+    if (!has_shared || (!is_stated(field) && (overlaps || !cuts_experts()))) return;
+    plan_->set("overlap.shared_experts", overlaps,
+               is_stated(field) ? args_->spelled(field) : "no --moe-shared-expert-overlap");
   }
 
   // Sets how many tokens an expert takes at most, as a multiple of the mean.

@@ -292,7 +292,6 @@ Result<ImportedPlan> import_shell_script(const ShellScript& script, const Import
   RETURN_IF_ERROR(plan.add(lists));
   plan.not_understood.insert(plan.not_understood.end(), training.unset.begin(),
                              training.unset.end());
-  list_branches(script, context.path, &plan);
   return plan;
 }
 

@@ -52,6 +52,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
     forget(words, 2);  // "while read A B"
   if (leaves) leave(words, is_in_branch);
   if (active && (first == "exit" || first == "return")) return;
+  if (active && source(words, environment)) return;
   if (active && functions_.contains(first)) {
     const bool in_subshell = separator == ShellSeparator::kOther;  // in a pipeline or behind "&"
     const ShellVariables before = in_subshell ? script_.variables : ShellVariables();

@@ -137,6 +137,69 @@ void ShellReader::call(const ShellCommand& words, const ShellVariables& environm
   line_ = back.line;
 }
 
+// Reads the file of "source m.sh" or "A=1 source m.sh". Returns false for another command, and
+// where the file is not beside the script.
+bool ShellReader::source(const ShellCommand& words, const ShellVariables& environment) {
+  if (words.size() < 2 || (words[0].text != "source" && words[0].text != ".")) return false;
+  const auto name_of = [](const std::string& file) { return file.substr(file.rfind('/') + 1); };
+  const auto file = std::ranges::find_if(beside_, [&](const ImportSource& other) {
+    return other.path != path_ && name_of(other.path) == name_of(words[1].text);
+  });
+  if (file == beside_.end()) return false;
+  if (depth_ >= static_cast<int>(kMostCalls))
+    fail(words[0].line,
+         fmt::format("found {} files that source one another, expected fewer", kMostCalls));
+  count(file->text.size());
+  if (error_) return false;
+  ShellReader inner(file->text, file->path, beside_);
+  inner.depth_ = depth_ + 1;
+  inner.expanded_ = expanded_;
+  inner.began_ = true;  // sbatch reads the options of the script alone
+  inner.script_.variables = script_.variables;
+  SavedVariables hidden;
+  for (const auto& [name, variable] : environment) {
+    save(name, &hidden);
+    inner.script_.variables[name] = variable;
+  }
+  inner.read_all();
+  script_.sourced.push_back(file->path);
+  take_from(&inner, words[0].line);
+  restore(hidden);
+  return true;
+}
+
+// Takes what a file that was sourced in this line has set and run.
+void ShellReader::take_from(ShellReader* file, int line) {
+  ShellScript& inner = file->script_;
+  for (auto& [name, variable] : inner.variables) {
+    const auto before = script_.variables.find(name);
+    if (before == script_.variables.end() || before->second.words != variable.words)
+      variable.line = line;
+  }
+  script_.variables = std::move(inner.variables);
+  for (ShellCommand& command : inner.commands) {
+    for (ShellWord& word : command) word.line = line;
+  }
+  const auto append = [](const auto& from, auto* to) {
+    to->insert(to->end(), from.begin(), from.end());
+  };
+  append(inner.commands, &script_.commands);
+  append(inner.environments, &script_.environments);
+  append(inner.sourced, &script_.sourced);
+  for (const auto lines : {&ShellScript::branches, &ShellScript::failed, &ShellScript::unset,
+                           &ShellScript::checks, &ShellScript::read_once, &ShellScript::repeated}) {
+    if (!(inner.*lines).empty()) (script_.*lines).push_back(line);
+  }
+  expanded_ = file->expanded_;
+  loops_.assigned();
+  exited_ = file->exited_;
+  if (exited_) script_.ended = line;
+  if (file->error_) {
+    error_ = file->error_;
+    at_ = text_.size();
+  }
+}
+
 // Follows "shift" and "shift 2" in a function.
 void ShellReader::shift(const ShellCommand& words) {
   const auto arguments = script_.variables.find("@");

@@ -284,10 +284,9 @@ std::vector<std::string> ShellReader::array(int line) {
   return words;
 }
 
-Result<ShellScript> parse_shell(const std::string& text, const std::string& path) {
-  std::string unix_text = text;
-  std::erase(unix_text, '\r');
-  return ShellReader(unix_text, path).read();
+Result<ShellScript> parse_shell(const std::string& text, const std::string& path,
+                                const std::vector<ImportSource>& beside) {
+  return ShellReader(text, path, beside).read();
 }
 
 }  // namespace tandem

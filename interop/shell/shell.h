@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "interop/document/import_source.h"
 
 namespace tandem {
 
@@ -46,10 +47,14 @@ struct ShellScript {
   std::vector<int> checks;  // lines of "exit 1" under conditions that hold: they are passed over
   std::vector<int> read_once;  // lines of loops that set variables and may go round more often
   std::vector<int> repeated;  // lines of loops whose rounds run different commands: the last counts
+  std::vector<std::string> sourced;  // paths of the files beside it that it sources
 };
 
-// Reads a script. Errors: quotes or brackets that do not end, expansions without end.
-Result<ShellScript> parse_shell(const std::string& text, const std::string& path);
+// Reads a script. A file that it sources stands in its place if it is one of those `beside` it;
+// lines of that file are then the line of the command that sources it. Errors: quotes or brackets
+// that do not end, expansions without end.
+Result<ShellScript> parse_shell(const std::string& text, const std::string& path,
+                                const std::vector<ImportSource>& beside = {});
 
 // Evaluates an integer expression of numbers, names, + - * / % ( ) and a comparison. Returns false
 // if the text is something else, or a name has no number.

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,7 +68,12 @@ struct ShellCall {
 
 class ShellReader {
  public:
-  ShellReader(const std::string& text, const std::string& path) : text_(text), path_(path) {}
+  // `beside`: the files that the script may source.
+  ShellReader(const std::string& text, const std::string& path,
+              std::span<const ImportSource> beside = {})
+      : text_(text), path_(path), beside_(beside) {
+    std::erase(text_, '\r');
+  }
 
   Result<ShellScript> read() {
     read_all();
@@ -137,6 +143,8 @@ class ShellReader {
   void define(const std::string& name);
   void run_group(ShellPlace place);
   void call(const ShellCommand& words, const ShellVariables& environment, bool is_certain);
+  bool source(const ShellCommand& words, const ShellVariables& environment);
+  void take_from(ShellReader* file, int line);
   void shift(const ShellCommand& words);
   void declare_names(const std::string& keyword);
   void save(const std::string& name, SavedVariables* to) const;
@@ -179,10 +187,11 @@ class ShellReader {
   std::string with_defaults(const std::string& text);
 
   std::string text_, path_;
+  std::span<const ImportSource> beside_;
   std::size_t at_ = 0;        // index of the next character in text_
   std::size_t expanded_ = 0;  // characters of all expansions so far
   int line_ = 1;
-  int depth_ = 0;  // readers around this one, as in "${A:-${B:-2}}"
+  int depth_ = 0;  // readers around this one, as in "${A:-${B:-2}}" and in files that are sourced
   ShellScript script_;
   ShellBranches branches_;
   ShellLoops loops_{&script_, &branches_};

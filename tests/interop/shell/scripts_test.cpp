@@ -268,7 +268,8 @@ TEST_CASE("the experts of an earlier config.json count for the script's overlaps
       "torchrun --nproc_per_node 8 pretrain_gpt.py --seq-length 4096 --micro-batch-size 1 "
       "--global-batch-size 64 --bf16 --expert-model-parallel-size 4 ";
   CHECK(keys("2", "train.sh", run).at("overlap.shared_experts") == "false");
-  CHECK(keys("2", "train.sh", run + "--moe-shared-expert-overlap").empty());
+  CHECK(keys("2", "train.sh", run + "--moe-shared-expert-overlap") ==
+        Keys{{"overlap.shared_experts", "true"}});
   CHECK(keys("0", "train.sh", run + "--moe-dispatch-fwd-dtype mxfp8").empty());
   CHECK(keys("0", "train.sh", run + "--moe-frobnicate 7").empty());
   const std::string bridge =
@@ -276,7 +277,7 @@ TEST_CASE("the experts of an earlier config.json count for the script's overlaps
       "model: {tensor_model_parallel_size: 1, expert_model_parallel_size: 4, "
       "moe_shared_expert_overlap: ";
   CHECK(keys("2", "run.yaml", bridge + "false}\n").at("overlap.shared_experts") == "false");
-  CHECK(keys("2", "run.yaml", bridge + "true}\n").count("overlap.shared_experts") == 0);
+  CHECK(keys("2", "run.yaml", bridge + "true}\n").at("overlap.shared_experts") == "true");
   // The MLP is where fc1 and fc2 are; only shared experts have them in a layer of experts.
   const std::string overlapped =
       run + "--tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap";
@@ -401,4 +402,91 @@ TEST_CASE("what one file assumes and another one states is no assumption") {
     CHECK(keys_of(*both).at("model.seq") == "8192");
     CHECK_FALSE(mentions(both->assumed, "model.seq ="));
   }
+}
+
+namespace {
+
+// Experts in 8 groups, and the rest of a plan, as the flags of one script or of two.
+const std::string kExperts =
+    "--num-experts 8 --moe-router-topk 2 --moe-grouped-gemm "
+    "--moe-shared-expert-intermediate-size 512 ";
+const std::string kSizes =
+    "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 "
+    "--expert-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 64 --seq-length 2048 "
+    "--bf16 ";
+
+ImportSource model_script(const std::string& flags) {
+  return {"models/m.sh",
+          "MODEL_ARGS=(--num-layers ${LAYERS:-16} --hidden-size 1024 --num-attention-heads 16 "
+          "--swiglu --vocab-size 32000 " +
+              kExperts + flags + ")\n"};
+}
+
+Keys keys_of_files(const std::vector<ImportSource>& sources) {
+  const auto plan = import_sources(sources);
+  if (!plan.ok()) FAIL(plan.error().text());
+  return keys_of(*plan);
+}
+
+}  // namespace
+
+TEST_CASE("a script that is sourced stands in its place, as if both were one file") {
+  const auto run = [](const std::string& source, const std::string& flags) {
+    return ImportSource{"run.sh", source + "\ntorchrun --nproc-per-node 8 pretrain_gpt.py " +
+                                      kSizes + "${MODEL_ARGS[@]} " + flags + "\n"};
+  };
+  const std::string line = "source \"${DIR}/models/m.sh\"";
+  const ImportSource model = model_script("--moe-token-dispatcher-type alltoall");
+  const Keys one = keys_of_files({{"run.sh", model.text + run("", "").text}});
+  CHECK(one.at("parallel.dispatcher") == "\"alltoall\"");
+  CHECK(keys_of_files({model, run(line, "")}) == one);
+  CHECK(keys_of_files({run(line, ""), model}) == one);
+  CHECK(keys_of_files({run(". models/m.sh", ""), model}) == one);
+  // The last value of a flag wins.
+  CHECK(keys_of_files({model, run(line, "--moe-token-dispatcher-type flex --moe-enable-deepep")})
+            .at("parallel.dispatcher") == "\"deepep\"");
+  // Variables reach the file, and those of its command end with it.
+  const ImportSource short_model = {"short.sh", "LAYERS=4 source models/m.sh\n"};
+  const Keys four = keys_of_files({model, short_model, run("source short.sh", "")});
+  CHECK(four.at("model.layers") == "4");
+  const auto script = parse_shell("A=1\nA=2 . b.sh\nrun $A $B\n", "a.sh", {{"b.sh", "\nB=$A\n"}});
+  REQUIRE(script.ok());
+  CHECK(word_texts(script->commands.back(), 1) == Words{"1", "2"});
+  CHECK(script->variables.at("B").line == 2);  // where b.sh is sourced
+  CHECK(script->sourced == Words{"b.sh"});
+  CHECK(parse_shell(line, "a.sh", {{"b.sh", "B=(\n"}})->commands.size() == 1);  // another file
+  const auto both = import_sources({model, run(line, "")});
+  CHECK(mentions(both->sources, "models/m.sh (read by run.sh)"));
+  // Errors are of the file that has them.
+  const auto wrong = import_sources({{"models/m.sh", "\nA=(\n"}, run(line, "")});
+  CHECK(wrong.error().text() == "models/m.sh:2: found an array without its end, expected )");
+  const auto ring = parse_shell("source b.sh\n", "a.sh", {{"a.sh", ". b.sh"}, {"b.sh", ". a.sh"}});
+  REQUIRE(!ring.ok());
+  CHECK(ring.error().text() == "a.sh:1: found 20 files that source one another, expected fewer");
+}
+
+TEST_CASE("what a file states goes over the default of one that spreads the experts") {
+  const ImportSource run = {"run.sh", "torchrun --nproc-per-node 8 pretrain_gpt.py " + kSizes};
+  const auto keys = [&](const std::string& flags) {
+    const ImportSource model = model_script(flags);
+    const Keys found = keys_of_files({model, run});
+    CHECK(keys_of_files({run, model}) == found);
+    return found;
+  };
+  CHECK(keys("").at("parallel.dispatcher") == "\"allgather\"");
+  CHECK(keys("--moe-token-dispatcher-type alltoall").at("parallel.dispatcher") == "\"alltoall\"");
+  CHECK(keys("--moe-token-dispatcher-type flex --moe-enable-deepep").at("parallel.dispatcher") ==
+        "\"deepep\"");
+  CHECK(keys("").at("overlap.shared_experts") == "false");
+  CHECK(keys("--moe-shared-expert-overlap").at("overlap.shared_experts") == "true");
+  CHECK(keys("").at("train.flash_attention") == "true");
+  CHECK(keys("--attention-backend unfused").at("train.flash_attention") == "false");
+  CHECK(keys("--transformer-impl local").at("train.flash_attention") == "false");
+  // Tokens that are sent nowhere have no dispatcher.
+  CHECK_FALSE(keys_of(imported("train.sh",
+                               "torchrun" + kGpt + kExperts + "--moe-token-dispatcher-type flex\n"))
+                  .contains("parallel.dispatcher"));
+  // The earlier file says which activation is fused.
+  CHECK(keys_of_files({model_script(""), {"run.sh", run.text + "--no-bias-swiglu-fusion\n"}})
+            .at("train.fused_bias_gelu") == "false");
 }
