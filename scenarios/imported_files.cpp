@@ -40,7 +40,8 @@ bool has_cluster(const Settings& settings) {
 bool plan_gives_key(const std::string& key, const Settings& own, bool has_model) {
   if (is_model_key(key)) {
     const bool states_layers = own.contains("model.layers") || own.contains("model.pattern");
-    return has_model ? key == "model.seq" : !states_layers;
+    const bool is_trainers = key == "model.seq" || key == "model.mtp_layers";
+    return has_model ? is_trainers : !states_layers;
   }
   // The number of GPUs follows from that of replicas and the other way round: one is enough.
   if (key == kGpus) return !own.contains("parallel.dp");

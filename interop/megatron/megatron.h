@@ -27,8 +27,9 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
 // their defaults that today are others. num_experts may then be a list, one number a layer.
 void translate_older_arguments(MegatronArguments* arguments, ImportedPlan* plan);
 
-// Sets the model of the arguments, if they have one.
-void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
+// Sets the model of the arguments, if they have one, and whether it predicts further tokens.
+void set_megatron_model(MegatronArguments* arguments, MegatronStyle style,
+                        const ImportedPlan& before, ImportedPlan* plan);
 
 // Pads the vocabulary size of an earlier file, which is the tokenizer's, as Megatron-LM does: to a
 // multiple of make_vocab_size_divisible_by x tp.

@@ -59,8 +59,6 @@ class MegatronModel {
                  plan_);
     set_vocabulary();
     set_style();
-    if (const auto mtp = args_->whole("mtp_num_layers"); mtp.value_or(0) > 0)
-      plan_->set("model.mtp_layers", *mtp, args_->spelled("mtp_num_layers"));
   }
 
  private:
@@ -389,6 +387,23 @@ class MegatronModel {
   std::vector<Whole> experts_of_;
 };
 
+// Sets the layers of multi-token prediction. Without the argument Megatron-LM trains none, and
+// Megatron-Bridge those of config.json (model_bridge.py:497 in megatron/bridge/models/conversion at
+// 067f987d).
+void set_predictions(MegatronArguments* arguments, MegatronStyle style, const ImportedPlan& before,
+                     ImportedPlan* plan) {
+  const std::string_view name = "mtp_num_layers";
+  const auto layers = arguments->whole(name);
+  const bool is_stated = arguments->has_any(name);  // also as null
+  if (layers.value_or(0) > 0) {
+    plan->set("model.mtp_layers", *layers, arguments->spelled(name));
+  } else if (is_stated && before.has("model.mtp_layers")) {
+    plan->set("model.mtp_layers", 0, arguments->spelled(name));
+  } else if (style == MegatronStyle::Megatron && !arguments->open_value(name)) {
+    leave_out_mtp(before, plan);
+  }
+}
+
 }  // namespace
 
 bool some_layers_have(std::string_view size, const ImportedPlan& before, const ImportedPlan& plan) {
@@ -399,8 +414,10 @@ bool some_layers_have(std::string_view size, const ImportedPlan& before, const I
   return std::ranges::any_of(plan.keys, has_it) || std::ranges::any_of(before.keys, has_it);
 }
 
-void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan) {
+void set_megatron_model(MegatronArguments* arguments, MegatronStyle style,
+                        const ImportedPlan& before, ImportedPlan* plan) {
   MegatronModel(arguments, style, plan).set();
+  set_predictions(arguments, style, before, plan);
 }
 
 void pad_earlier_vocabulary(MegatronArguments* arguments, const ImportedPlan& before,

@@ -481,7 +481,7 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
   check_adapters(arguments);
   translate_older_arguments(arguments, &plan);
   RETURN_IF_ERROR(arguments->status());
-  set_megatron_model(arguments, style, &plan);
+  set_megatron_model(arguments, style, before, &plan);
   RETURN_IF_ERROR(arguments->status());
   MegatronPlan(arguments, style, before, gpus, &plan).set();
   pad_earlier_vocabulary(arguments, before, &plan);

@@ -164,15 +164,20 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   set_embeddings(*model.family, document, inner != nullptr, &fields, &plan);
   set_style(model, &plan);
   if (const auto mtp = fields.whole({"num_nextn_predict_layers", "mtp_num_hidden_layers"});
-      mtp.value_or(0) > 0)
+      mtp.value_or(0) > 0) {
     plan.set("model.mtp_layers", *mtp,
              fields.name_of({"num_nextn_predict_layers", "mtp_num_hidden_layers"}));
+    plan.assumed.push_back(fmt::format(
+        "model.mtp_layers = {}: config.json does not say whether they are trained", *mtp));
+  }
   plan.set("train.flash_attention", true, "");
   plan.assumed.push_back("train.flash_attention = true: what trainers run today");
   RETURN_IF_ERROR(fields.status());
   place_keys(settings, path, &plan);
-  // model.seq has no source: its field states the longest sequence, not the one that is trained.
-  std::ranges::find(plan.keys, "model.seq", &ImportedKey::key)->where.clear();
+  // These have no source, as their fields do not say what is trained.
+  for (ImportedKey& key : plan.keys) {
+    if (key.key == "model.seq" || key.key == "model.mtp_layers") key.where.clear();
+  }
   list_unread_fields(fields, path, &plan);
   if (inner != nullptr) {
     for (const DocumentField& field : *document.map()) {

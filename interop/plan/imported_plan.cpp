@@ -223,6 +223,11 @@ const ImportSource* ImportContext::beside_by_name(std::string_view name) const {
   return found == beside.end() ? nullptr : &*found;
 }
 
+void leave_out_mtp(const ImportedPlan& before, ImportedPlan* plan) {
+  if (before.whole_of("model.mtp_layers").value_or(0) > 0)
+    plan->set("model.mtp_layers", 0, "the trainer leaves multi-token prediction out");
+}
+
 std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t replica_sequences) {
   std::int64_t fitting = std::max<std::int64_t>(1, tokens / std::max<std::int64_t>(1, seq));
   if (replica_sequences < 1) return fitting;

@@ -125,6 +125,10 @@ struct ImportContext {
   std::int64_t data_parallel(const ImportedPlan& this_file) const;
 };
 
+// Sets that the trainer leaves out the layers of multi-token prediction (MTP) of an earlier file's
+// model.
+void leave_out_mtp(const ImportedPlan& before, ImportedPlan* plan);
+
 // Returns how many sequences of `seq` tokens fit into `tokens`, at least 1: the size of a
 // microbatch. If `replica_sequences`, those of a replica in an iteration, is known (not 0), the
 // result is reduced to a divisor of it.

@@ -70,8 +70,10 @@ class NemoRlPlan {
     set_data();
     RETURN_IF_ERROR(settings_->status());
     note_model("policy.model_name", settings_, &plan_);
-    set_mtp(context_.before, predicts ? mtp : 0,
-            predicts ? "policy.megatron_cfg.mtp_num_layers" : kNoMtp, &plan_);
+    if (predicts)
+      plan_.set("model.mtp_layers", mtp, "policy.megatron_cfg.mtp_num_layers");
+    else
+      leave_out_mtp(context_.before, &plan_);
     settings_->list_unread_settings(
         std::string(kNemoRlQuiet) + (megatron ? "policy.dtensor_cfg.*" : "policy.megatron_cfg.*"),
         &plan_);

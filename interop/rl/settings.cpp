@@ -117,14 +117,4 @@ void assume_longest(std::int64_t seq, ImportedPlan* plan) {
       fmt::format("model.seq = {}: every sequence is as long as it may be", seq));
 }
 
-void set_mtp(const ImportedPlan& before, std::int64_t layers, std::string_view comment,
-             ImportedPlan* plan) {
-  const auto mtp = std::ranges::find(before.keys, "model.mtp_layers", &ImportedKey::key);
-  if (mtp == before.keys.end() && layers == 0) return;
-  plan->set("model.mtp_layers", layers, comment);
-  // It is the same model, so its place is the earlier file's.
-  if (mtp != before.keys.end())
-    std::ranges::find(plan->keys, "model.mtp_layers", &ImportedKey::key)->where = mtp->where;
-}
-
 }  // namespace tandem

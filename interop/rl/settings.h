@@ -54,12 +54,4 @@ void check_model_overrides(const std::string& prefix, const ImportContext& conte
 // Notes that every sequence is taken as `seq` tokens long, the longest that is allowed.
 void assume_longest(std::int64_t seq, ImportedPlan* plan);
 
-// The comment on model.mtp_layers = 0.
-inline constexpr std::string_view kNoMtp = "the trainer leaves multi-token prediction out";
-
-// Sets the layers of multi-token prediction (MTP) that the trainer gives the model. A 0 is set only
-// if an earlier file's model has some.
-void set_mtp(const ImportedPlan& before, std::int64_t layers, std::string_view comment,
-             ImportedPlan* plan);
-
 }  // namespace tandem

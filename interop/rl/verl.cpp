@@ -193,6 +193,9 @@ class VerlPlan {
           std::pair{"moe_token_dispatcher_type", "alltoall"},
           std::pair{"overlap_grad_reduce", "False"}, std::pair{"batch_p2p_comm", "False"}})
       arguments.add_field(name, value, "");
+    if (const auto mtp = context_.before.whole_of("model.mtp_layers");
+        mtp && settings_->flag(model_prefix_ + "mtp.enable"))
+      arguments.add_field("mtp_num_layers", fmt::format("{}", *mtp), "");
     const std::string dtype = settings_->text(engine("dtype")).value_or("bfloat16");
     arguments.add_field(dtype == "float16" ? "fp16" : "bf16", "True",
                         settings_->place_of(engine("dtype")), engine("dtype"));
@@ -377,7 +380,7 @@ class VerlPlan {
     note_model(model_prefix_ + (fsdp_sft_ ? "partial_pretrain" : "path"), settings_, &plan_);
     // verl trains without multi-token prediction (MTP) unless told to
     // (verl/utils/megatron_utils.py:1820, verl/workers/config/model.py:240).
-    if (!settings_->flag(model_prefix_ + "mtp.enable")) set_mtp(context_.before, 0, kNoMtp, &plan_);
+    if (!settings_->flag(model_prefix_ + "mtp.enable")) leave_out_mtp(context_.before, &plan_);
   }
 
   MegatronArguments* settings_;

@@ -168,6 +168,7 @@ Result<ImportedPlan> import_fsdp(const DocumentNode& document, const ImportConte
     plan.set("train.gradient_dtype", "bf16", "gradients are reduced as they are");
   plan.set("train.framework", "fsdp", "Accelerate's FSDP");
   plan.set("train.cross_entropy", "unfused", "Transformers' loss");
+  leave_out_mtp(context.before, &plan);
   set_sharding(&fsdp, &plan);
   set_parallel_config(&parallel, &plan);
   for (FieldReader* reader : {&top, &fsdp, &parallel}) {

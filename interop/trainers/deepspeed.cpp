@@ -422,6 +422,7 @@ Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const Import
   if (!context.before.has("train.framework"))
     plan.set("train.framework", "deepspeed", "DeepSpeed's configuration");
   RETURN_IF_ERROR(DeepSpeedPlan(stated, autos, context, &plan).read());
+  leave_out_mtp(context.before, &plan);
   place_keys(document, context.path, &plan);
   return plan;
 }

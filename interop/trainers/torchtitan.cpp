@@ -440,6 +440,7 @@ Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const Impor
   plan.sources.push_back(context.path + " (torchtitan TOML)");
   RETURN_IF_ERROR(check_old_fields(document, context.path));
   RETURN_IF_ERROR(TitanPlan(document, context, has_file, &plan).read());
+  leave_out_mtp(context.before, &plan);
   place_keys(document, context.path, &plan);
   return plan;
 }

@@ -78,6 +78,7 @@ class TrainingArguments {
       plan_.assumed.push_back(fields_.place_of("model_name_or_path") + ": the model is " + *model +
                               ", whose config.json states it");
     set_length();
+    leave_out_mtp(context_.before, &plan_);  // transformers' models have none
     list_rest();
     RETURN_IF_ERROR(fields_.status());
     place_keys(document, context_.path, &plan_);

@@ -161,6 +161,13 @@ TEST_CASE("the plan's files are read behind the model's, which they may lean on"
   CHECK(list.job.plan.vpp == 4);
   CHECK(list.job.model.layers == 32);
   CHECK(list.job.plan.zero == 1);
+  // The trainer says whether the model's multi-token prediction is trained.
+  std::string predicts = kLlama;
+  predicts.insert(predicts.find('}'), ",\"num_nextn_predict_layers\": 1");
+  files.add("config.json", predicts);
+  CHECK(files.one(kFromModel + kOnNode).job.model.mtp_layers == 1);
+  CHECK(files.one(both).job.model.mtp_layers == 0);
+  CHECK(files.one(both, {"model.mtp_layers=2"}).job.model.mtp_layers == 2);
 }
 
 TEST_CASE("the plan's files see the model that the scenario itself has") {

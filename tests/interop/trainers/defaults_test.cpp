@@ -215,3 +215,47 @@ TEST_CASE("Accelerate's deepspeed_config is read as the ds_config.json that Acce
   CHECK(has(refusal("a.yaml", "mixed_precision: fp8\ndeepspeed_config: {}\n"),
             "a.yaml:1: found mixed_precision = fp8, expected no, bf16 or fp16"));
 }
+
+TEST_CASE(
+    "a config.json's layers of multi-token prediction are trained where the trainer does it") {
+  const std::string config = R"({"model_type": "deepseek_v3", "hidden_size": 2048,
+"num_hidden_layers": 4, "num_attention_heads": 16, "q_lora_rank": 512, "kv_lora_rank": 512,
+"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "intermediate_size": 8192,
+"moe_intermediate_size": 1408, "n_routed_experts": 64, "num_experts_per_tok": 6, "n_group": 1,
+"topk_group": 1, "n_shared_experts": 1, "first_k_dense_replace": 1, "vocab_size": 102400,
+"num_nextn_predict_layers": 1})";
+  const auto layers = [&](const std::string& name, const std::string& text) {
+    const auto plan = import_sources({{"config.json", config}, {name, text}}, {.gpus = 8});
+    if (!plan.ok()) FAIL(plan.error().text());
+    CHECK_FALSE(mentions(plan->not_understood, "mtp"));
+    const std::string found = keys_of(*plan).at("model.mtp_layers");
+    // The config.json's number alone is an assumption.
+    CHECK(mentions(plan->assumed, "model.mtp_layers = 1: config.json") ==
+          (found == "1" && !has(text, "mtp_num_layers")));
+    return found;
+  };
+  const std::string run = "torchrun pretrain_gpt.py --bf16 --micro-batch-size 1 ";
+  CHECK(layers("run.sh", run) == "0");
+  CHECK(layers("run.sh", run + "--mtp-num-layers 2") == "2");
+  CHECK(layers("ray.sh", "ray job submit -- python3 train.py --rollout-batch-size 8") == "0");
+  const auto bridge = [&](const std::string& field) {
+    return layers(
+        "run.yaml",
+        "train: {global_batch_size: 8}\nmodel: {tensor_model_parallel_size: 1, " + field + "}\n");
+  };
+  CHECK(bridge("") == "1");  // Megatron-Bridge takes the config.json's
+  CHECK(bridge("mtp_num_layers: 1") == "1");
+  CHECK(bridge("mtp_num_layers: null") == "0");
+  CHECK(bridge("mtp_num_layers: 0") == "0");
+  // The models of transformers and of torchtitan's TOML files have none.
+  CHECK(layers("ds.json", R"({"train_batch_size": 8, "zero_optimization": {"stage": 3}})") == "0");
+  CHECK(layers("fsdp.yaml", "fsdp_config: {fsdp_sharding_strategy: FULL_SHARD}\n") == "0");
+  CHECK(layers("args.yaml", "per_device_train_batch_size: 1\nbf16: true\n") == "0");
+  CHECK(layers("a.toml", "[parallelism]\ntensor_parallel_degree = 2\n") == "0");
+  // A script with the model alone states them for one that has the plan.
+  const auto stated = import_sources(
+      {{"m.sh", "A=\"--num-layers 4 --hidden-size 64 --num-attention-heads 4 --mtp-num-layers 1\""},
+       {"run.sh", run}});
+  REQUIRE(stated.ok());
+  CHECK(keys_of(*stated).at("model.mtp_layers") == "1");
+}
