@@ -37,10 +37,12 @@ constexpr std::string_view kOwnFiles =
 
 // Primus' own settings that change neither time nor memory.
 constexpr std::string_view kPrimusQuiet =
-    "*sink_level trainable disable_* mlflow_* use_rocm_mem_info* torch_profiler_* turbo_* odc_* "
+    "*sink_level trainable disable_color* disable_last_saving disable_mlflow disable_primus* "
+    "disable_profiler* disable_tensorboard disable_wandb disable_compile* mlflow_* "
+    "use_rocm_mem_info* torch_profiler_* turbo_* odc_* "
     "enable_primus_turbo log_avg_* generate_tracelens* zero_bubble_* pp_warmup pp_max_mem "
     "pp_cost_* communication_method debug_* dump_pp_data moe_router_force* "
-    "cross_entropy_fusion_impl dataloader_mp_context weight_deosc* mock_dataset.* torch_compile.* "
+    "dataloader_mp_context weight_deosc* mock_dataset.* torch_compile.* "
     "enable_zb_runtime enable_zero_bubble enable_exactly_numeric_match allow_padding* "
     "auto_offload_time auto_continue_train offload_overlap_sr interleave_group_size "
     "num_seq_splits profile_memory_iter use_deprecated* use_pytorch_profiler pytorch_profiler* "

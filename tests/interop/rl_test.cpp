@@ -307,6 +307,14 @@ TEST_CASE("Primus' YAML has its model and what that extends, whichever file is g
   CHECK(mentions(read->not_expressed, "exp.yaml:12: use_turbo_attention True"));
   CHECK(mentions(read->assumed, "variables have the defaults"));
   CHECK(read->not_understood.empty());
+  // Megatron-LM's own arguments are none that Primus ignores.
+  const std::string more =
+      "      cross_entropy_loss_fusion: true\n      cross_entropy_fusion_impl: \"te\"\n"
+      "      disable_jit_fuser: true\n";
+  const auto fused = import_sources({{"exp.yaml", kPrimus + more}, {"small_8B.yaml", kModel}});
+  REQUIRE(fused.ok());
+  CHECK(keys_of(*fused).at("train.cross_entropy") == "\"te\"");
+  CHECK(mentions(fused->not_understood, "exp.yaml:16: disable_jit_fuser"));
 }
 
 TEST_CASE(
