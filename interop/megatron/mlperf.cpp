@@ -19,26 +19,30 @@
 namespace tandem {
 namespace {
 
-// MLPerf's variables for Megatron-LM's fields.
+// MLPerf's variables for Megatron-LM's fields, by globs: NVIDIA's names, those of MLCommons'
+// reference, "TENSOR_PARALLEL_SIZE", and AMD's, "TP".
 struct MlperfRow {
-  std::string_view variable, field;
+  std::string_view variables, field;
 };
 constexpr MlperfRow kMlperf[] = {
-    {"TENSOR_MODEL_PARALLEL", "tensor_model_parallel_size"},
-    {"PIPELINE_MODEL_PARALLEL", "pipeline_model_parallel_size"},
-    {"INTERLEAVED_PIPELINE", "virtual_pipeline_model_parallel_size"},
-    {"CONTEXT_PARALLEL", "context_parallel_size"},
-    {"EXPERT_PARALLEL", "expert_model_parallel_size"},
-    {"EXPERT_TENSOR_PARALLEL", "expert_tensor_parallel_size"},
+    {"TENSOR_MODEL_PARALLEL* TENSOR_PARALLEL* TP", "tensor_model_parallel_size"},
+    {"PIPELINE_MODEL_PARALLEL* PIPELINE_PARALLEL* PP", "pipeline_model_parallel_size"},
+    {"INTERLEAVED_PIPELINE VIRTUAL_PIPELINE*", "virtual_pipeline_model_parallel_size"},
+    {"CONTEXT_PARALLEL* CP", "context_parallel_size"},
+    {"EXPERT_MODEL_PARALLEL* EXPERT_PARALLEL* EP", "expert_model_parallel_size"},
+    {"EXPERT_TENSOR_*PARALLEL*", "expert_tensor_parallel_size"},
     {"PIPELINE_LAYOUT", "pipeline_model_parallel_layout"},
-    {"MICRO_BATCH_SIZE", "micro_batch_size"},
+    {"MICRO_BATCH_SIZE MBS", "micro_batch_size"},
+    {"GLOBAL_BATCH_SIZE GBS", "global_batch_size"},
+    {"SEQUENCE_LENGTH", "seq_length"},
+    {"MOE_TOKEN_DISPATCHER_TYPE", "moe_token_dispatcher_type"},
     {"RECOMPUTE_MODULES", "recompute_modules"},
     {"TP_COMM_OVERLAP", "tp_comm_overlap"},
-    {"SEQUENCE_PARALLEL", "sequence_parallel"},
+    {"SEQUENCE_PARALLEL SP", "sequence_parallel"},
     {"ASYM_PP_EMBED", "account_for_embedding_in_pipeline_split"},
     {"ASYM_PP_LOSS", "account_for_loss_in_pipeline_split"},
-    {"DGXNNODES", "nnodes"},
-    {"DGXNGPU", "gpus_per_node"},
+    {"DGXNNODES NNODES", "nnodes"},
+    {"DGXNGPU GPUS_PER_NODE", "gpus_per_node"},
     {"USE_DIST_OPTIMIZER", "use_distributed_optimizer"},
     {"OVERLAP_GRAD_REDUCE", "overlap_grad_reduce"},
     {"OVERLAP_PARAM_GATHER", "overlap_param_gather"},
@@ -51,16 +55,6 @@ constexpr MlperfRow kMlperf[] = {
     {"FP8_PARAM_GATHER", "fp8_param_gather"},
     {"FP8_DPA", "fp8_dot_product_attention"},
     {"FP4", "fp4"},
-    // AMD's names.
-    {"NNODES", "nnodes"},
-    {"GPUS_PER_NODE", "gpus_per_node"},
-    {"TP", "tensor_model_parallel_size"},
-    {"PP", "pipeline_model_parallel_size"},
-    {"CP", "context_parallel_size"},
-    {"EP", "expert_model_parallel_size"},
-    {"SP", "sequence_parallel"},
-    {"MBS", "micro_batch_size"},
-    {"GBS", "global_batch_size"},
     {"FP8_PARAMS", "fp8_param_gather"},
     {"ACG", "recompute_granularity"},
     {"ACM", "recompute_method"},
@@ -73,7 +67,9 @@ constexpr std::string_view kMlperfQuiet =
     "FP8_AMAX* FP8_REDUCE_AMAX FP4_RECIPE WGRAD_DEFERRAL* MLPERF_* TOKENIZERS_* HF_* TQDM* "
     "PYTORCH_* NEMO_* TRAIN_ONLY OMP_NUM* MODEL_SIZE SIZE *_EVERY* GC_* VBOOST* ATTEMPT_* "
     "OPT_LR* *_CKPT* EVAL* SKIP_EVALS START_* LEGACY_DATASET TAG DATADIR CONT NPAR FROM_HF "
-    "STEP_TIME* DEPENDENCIES REMOTE";
+    "STEP_TIME* DEPENDENCIES REMOTE USER HOST ACCOUNT PARTITION TIME MAX_RETRIES IMAGE "
+    "TMP_NPY_INDEX "
+    "NODE_RANK MASTER_* PYTHONPATH MODEL *MLLOG*";
 
 // The parts of a name such as "config_DGXB200_64x8x144xtp4pp8cp2_cg.sh".
 struct MlperfName {
@@ -179,21 +175,34 @@ void add_name_fields(const MlperfName& name, const std::string& path,
   add("expert_model_parallel_size", name.ep);
 }
 
+// Returns the field that a variable stands for; empty: none. Those of Primus may have the field's
+// own name: PRIMUS_APPLY_ROPE_FUSION.
+std::string field_of(const std::string& variable) {
+  constexpr std::string_view kPrimus = "PRIMUS_";
+  const bool is_primus = variable.starts_with(kPrimus);
+  const std::string name = is_primus ? variable.substr(kPrimus.size()) : variable;
+  for (const MlperfRow& row : kMlperf) {
+    if (matches_word(name, row.variables)) return std::string(row.field);
+  }
+  return is_primus ? lower_case(name) : "";
+}
+
 // Adds a variable that stands for an argument to the arguments; lists any other in *lists.
 void add_variable(const std::string& variable, std::string value, const std::string& where,
                   MegatronArguments* arguments, ImportedPlan* lists) {
-  const auto* row =
-      std::find_if(std::begin(kMlperf), std::end(kMlperf),
-                   [&](const MlperfRow& known) { return known.variable == variable; });
-  if (row != std::end(kMlperf)) {
-    if (value == "True" && row->field == "fp8") value = "hybrid";
-    if (value == "True" && row->field == "fp4") value = "nvfp4";
-    arguments->add_field(std::string(row->field), value, where, variable);
-  } else if (variable.starts_with("LORA_")) {
+  const std::string field = field_of(variable);
+  if (variable.starts_with("LORA_")) {
     lists->not_expressed.push_back(fmt::format(
         "{}: {}={}: all weights are trained: adapters are not covered", where, variable, value));
   } else if (matches_word(variable, kMlperfQuiet)) {
     ++lists->without_effect;
+  } else if (!field.empty()) {
+    if (value == "True" && field == "fp8") value = "hybrid";
+    if (value == "True" && field == "fp4") value = "nvfp4";
+    arguments->add_field(field, value, where, variable);
+  } else if (variable == "EXP" && value.ends_with(".yaml")) {  // Primus' experiment
+    lists->wanted.push_back(
+        {.name = value.substr(value.rfind('/') + 1), .where = where, .states_plan = true});
   } else {
     lists->not_understood.push_back(fmt::format("{}: {}={}", where, variable, value));
   }

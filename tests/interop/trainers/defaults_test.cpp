@@ -259,3 +259,32 @@ TEST_CASE(
   REQUIRE(stated.ok());
   CHECK(keys_of(*stated).at("model.mtp_layers") == "1");
 }
+
+TEST_CASE("MLPerf's sizes go by the names of MLCommons' reference, too, and by Primus'") {
+  const ImportedPlan plan =
+      after_scaled({{"config_GB300_2x4x4xtp1pp1cp1.sh",
+                     "export NNODES=2\nexport GPUS_PER_NODE=4\nexport GBS=64\nexport MBS=1\n"
+                     "export TENSOR_PARALLEL_SIZE=2\nexport PIPELINE_PARALLEL_SIZE=4\n"
+                     "export VIRTUAL_PIPELINE_PARALLEL_SIZE=2\nexport CONTEXT_PARALLEL_SIZE=1\n"
+                     "export EXPERT_PARALLEL_SIZE=4\nexport EXPERT_TENSOR_PARALLEL_SIZE=1\n"
+                     "export RECOMPUTE_MODULES=\"mlp,moe_act\"\nexport USER=me\n"}});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.tp") == "2");
+  CHECK(keys.at("parallel.pp") == "4");
+  CHECK(keys.at("parallel.vpp") == "2");
+  CHECK(keys.at("parallel.ep") == "4");
+  CHECK(keys.at("parallel.expert_tp") == "1");
+  CHECK(keys.at("parallel.global_batch") == "64");
+  CHECK(plan.not_understood.empty());
+  const std::string primus =
+      "export PRIMUS_TP=2\nexport PRIMUS_MICRO_BATCH_SIZE=2\nexport PRIMUS_GLOBAL_BATCH_SIZE=16\n"
+      "export PRIMUS_LR=4e-4\nexport PRIMUS_TRAIN_ITERS=9\nexport PRIMUS_PATH=/deps/Primus\n";
+  const ImportedPlan named = after_scaled({{"config_MI355X_1x8x1.sh", primus}});
+  CHECK(keys_of(named).at("parallel.tp") == "2");
+  CHECK(keys_of(named).at("parallel.micro_batch") == "2");
+  CHECK(keys_of(named).at("parallel.global_batch") == "16");
+  CHECK(named.not_understood.size() == 1);  // the machine
+  // The rest of the plan is in the experiment's YAML.
+  CHECK(refusal("config_MI355X_1x8x1.sh", primus + "export EXP=/code/conf/gpt.yaml\n") ==
+        "config_MI355X_1x8x1.sh:7: found gpt.yaml, which is not given: give it too");
+}
