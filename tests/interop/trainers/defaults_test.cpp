@@ -276,6 +276,11 @@ TEST_CASE("MLPerf's sizes go by the names of MLCommons' reference, too, and by P
   CHECK(keys.at("parallel.expert_tp") == "1");
   CHECK(keys.at("parallel.global_batch") == "64");
   CHECK(plan.not_understood.empty());
+  // The modules alone ask for recomputation.
+  CHECK(keys.at("train.recompute") == "\"selective\"");
+  CHECK(keys.at("train.recompute_modules") == "\"mlp, moe_act\"");
+  const auto where = std::ranges::find(plan.keys, "train.recompute", &ImportedKey::key)->where;
+  CHECK(where == "config_GB300_2x4x4xtp1pp1cp1.sh:11");
   const std::string primus =
       "export PRIMUS_TP=2\nexport PRIMUS_MICRO_BATCH_SIZE=2\nexport PRIMUS_GLOBAL_BATCH_SIZE=16\n"
       "export PRIMUS_LR=4e-4\nexport PRIMUS_TRAIN_ITERS=9\nexport PRIMUS_PATH=/deps/Primus\n";
