@@ -46,8 +46,9 @@ struct DocumentField {
   DocumentNode value;
 };
 
-// Errors begin with "path:line". A field twice in a map of YAML is one, as OmegaConf refuses it; in
-// JSON the last one counts, as in Python. Bare Infinity and NaN, which Python writes, become null.
+// Errors begin with "path:line". A field with two values in a map of YAML is one, as OmegaConf
+// refuses it; in JSON the last one counts, as in Python. Bare Infinity and NaN, which Python
+// writes, become null.
 Result<DocumentNode> parse_json(const std::string& text, const std::string& path);
 Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path);
 Result<DocumentNode> parse_toml(const std::string& text, const std::string& path);

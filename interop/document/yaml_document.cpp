@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "interop/document/document.h"
 
@@ -48,9 +49,14 @@ DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
   if (from.IsMap()) {
     DocumentNode::Map map;  // its own fields, and those merged ones that it does not have
     std::set<std::string> names;
+    std::set<std::pair<std::string, std::string>> scalars;  // its fields of one value, with these
     std::vector<DocumentNode> merged;
     for (const auto& field : from) {
       if (!field.first.IsScalar()) continue;
+      // The same value a second time says nothing else.
+      if (field.second.IsScalar() &&
+          !scalars.emplace(field.first.Scalar(), field.second.Tag() + field.second.Scalar()).second)
+        continue;
       DocumentNode value = node_of(field.second, depth + 1, nodes);
       value.line = field.first.Mark().line + 1;
       if (field.first.Scalar() == "<<" && field.first.Tag() != "!") {

@@ -419,10 +419,17 @@ TEST_CASE("YAML's merge keys add the fields that a map does not have itself") {
         "run_config.yaml:3: found text that is not YAML (<< of 7), expected YAML");
 }
 
-TEST_CASE("a field twice in a map of YAML is refused with its line") {
+TEST_CASE("a field with two values in a map of YAML is refused with its line") {
   CHECK(refusal("run_config.yaml",
                 "model: {}\ntrain:\n  micro_batch_size: 1\n  micro_batch_size: 2\n") ==
         "run_config.yaml:4: found micro_batch_size a second time, expected it once");
+  const std::string quoted = "model: {}\ntrain:\n  data: \"1\"\n  data: 1\n";
+  CHECK(has(refusal("run_config.yaml", quoted), "found data a second time"));
+  // The same value again says nothing else.
+  CHECK(keys_of(imported("a.yaml",
+                         "MODEL_ARGS:\n  --num-layers: 4\n  --hidden-size: 64\n"
+                         "  --num-attention-heads: 4\n  --num-layers: 4\n"))
+            .at("model.layers") == "4");
 }
 
 TEST_CASE("a second document in a YAML file is refused with its line") {
