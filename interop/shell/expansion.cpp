@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "interop/document/text_scanner.h"
 #include "interop/shell/shell_reader.h"
@@ -141,21 +142,72 @@ void ShellReader::double_quoted(WordFields* fields) {
       !fields->texts.empty() && fields->texts.back().find('*') != std::string::npos;
 }
 
-// Reads from an opening bracket to the one that closes it. Returns the text between the two.
-std::string ShellReader::bracketed(char open, char close) {
+// Reads "{...}" up to the bracket that closes it. Returns the text between the two.
+std::string ShellReader::braced() {
   const int line = line_;
   take();
-  std::string inside;
+  const std::size_t begin = at_;
   for (int depth = 1; depth > 0;) {
     if (at_end()) {
-      fail(line, fmt::format("found {} without its end, expected {}", open, close));
-      return inside;
+      fail(line, "found { without its end, expected }");
+      return "";
     }
     const char c = take();
-    depth += c == open ? 1 : c == close ? -1 : 0;
-    if (depth > 0) inside += c;
+    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
   }
-  return inside;
+  return text_.substr(begin, at_ - 1 - begin);
+}
+
+// Does the same with "(...)", where brackets in quotes, comments and here-documents do not count.
+std::string ShellReader::parenthesised() {
+  const int line = line_;
+  take();
+  const std::size_t begin = at_;
+  bool has_arithmetic = peek() == '(';  // there "<<" is a shift
+  const std::vector<std::string> around = std::exchange(here_ends_, {});
+  std::string ends = ")";  // of the brackets and quotes that are open, the inner one's last
+  while (!ends.empty()) {
+    if (at_end()) {
+      fail(line, "found ( without its end, expected )");
+      return "";
+    }
+    const char before = text_[at_ - 1], c = take(), end = ends.back();
+    if (c == end) {
+      ends.pop_back();
+    } else if (end == '\'') {
+      continue;
+    } else if (c == '\\') {
+      take();
+    } else if (c == '"' || (end == ')' && c == '\'')) {
+      ends += c;
+    } else if (c == '(' && (end == ')' || before == '$')) {
+      ends += ')';
+      has_arithmetic |= before == '(';
+    } else if (end == ')' && c == '#' && (is_blank(before) || before == '\n')) {
+      while (!at_end() && peek() != '\n') take();
+    } else if (end == ')' && c == '<' && peek() == '<' && !has_arithmetic) {
+      pass_here_end();
+    } else if (end == ')' && c == '\n') {
+      here_documents();
+    }
+  }
+  here_ends_ = around;
+  return text_.substr(begin, at_ - 1 - begin);
+}
+
+// Passes a second "<" and, unless a third follows, the end word of the here-document that they
+// begin: "<<EOF", "<<-EOF" or "<<'EOF'".
+void ShellReader::pass_here_end() {
+  take();
+  if (peek() == '<') {
+    take();
+    return;
+  }
+  while (peek() == '-' || is_blank(peek())) take();
+  std::string word;
+  while (!at_end() && !is_blank(peek()) && !is_operator(peek())) word += take();
+  std::erase_if(word, [](char c) { return c == '\'' || c == '"' || c == '\\'; });
+  if (!word.empty()) here_ends_.push_back(word);
 }
 
 // Expands the $ or ` that comes next. Returns true for "${A[@]}" and its like: `values` are then an
@@ -178,7 +230,7 @@ bool ShellReader::expand(std::vector<std::string>* values) {
     return false;
   }
   if (peek() == '(' && peek(1) == '(') {
-    std::string inside = bracketed('(', ')');
+    std::string inside = parenthesised();
     inside = inside.size() >= 2 ? inside.substr(1, inside.size() - 2) : "";
     long long result = 0;
     const bool is_known = shell_arithmetic(with_defaults(inside), script_.variables, &result);
@@ -186,10 +238,10 @@ bool ShellReader::expand(std::vector<std::string>* values) {
     return false;
   }
   if (peek() == '(') {
-    values->push_back(substitution(bracketed('(', ')')));
+    values->push_back(substitution(parenthesised()));
     return false;
   }
-  if (peek() == '{') return braces(bracketed('{', '}'), values);
+  if (peek() == '{') return braces(braced(), values);
   std::string name;
   while (!at_end() && is_name(peek())) name += take();
   if (name.empty() && (peek() == '#' || peek() == '@' || peek() == '*'))

@@ -154,7 +154,7 @@ ShellSeparator ShellReader::take_separator() {
 // test with the same result, "[ 1 -ne 0 ]".
 void ShellReader::arithmetic_command(ShellCommand* words) {
   const int line = line_;
-  std::string inside = bracketed('(', ')');
+  std::string inside = parenthesised();
   if (inside.size() < 2 || !inside.ends_with(')')) return;
   inside = with_defaults(inside.substr(1, inside.size() - 2));
   long long value = 0;

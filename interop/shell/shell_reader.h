@@ -173,7 +173,9 @@ class ShellReader {
   void read_word(WordFields* fields, bool whole = false);
   void single_quoted(WordFields* fields);
   void double_quoted(WordFields* fields);
-  std::string bracketed(char open, char close);
+  std::string braced();
+  std::string parenthesised();
+  void pass_here_end();
   // The next five return true for "${A[@]}" and its like, whose values are a word each; false:
   // there is one value.
   bool expansion(std::vector<std::string>* values);

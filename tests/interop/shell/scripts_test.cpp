@@ -70,6 +70,18 @@ TEST_CASE("a document in a script takes its own lines, and no word of another") 
   CHECK(words_of(dos) == Words{"run", "--n", "24", "--m", "1"});
 }
 
+TEST_CASE("a command's parentheses in quotes, comments and documents do not end it") {
+  for (const std::string inside : {"a | cut -d '(' -f 1", "a \"(\" '\"' \")\"", "a \\( \\'",
+                                   "a \"$(b '(' \"(\")\"", "a # don't (\n", "cat <<E\ndon't (\nE\n",
+                                   "cat <<-'E'\n\t)\n\tE\n", "a <<< '('\n", "a $((1 << 2))\n"}) {
+    INFO(inside);
+    CHECK(words_of("A=$(" + inside + ")\nrun \"$A\" 2\n") ==
+          Words{"run", "$(" + inside + ")", "2"});
+  }
+  CHECK(parse_shell("A=$(a '('\nrun \"it's\"\n(", "a.sh").error().text() ==
+        "a.sh:1: found ( without its end, expected )");
+}
+
 TEST_CASE("assignments do what bash does: to arrays, by let, and none where the value is unknown") {
   CHECK(words_of("A=(a b)\nA+=c\nrun ${A[@]}\n") == Words{"run", "ac", "b"});
   CHECK(words_of("let N=2*2 M=N+1\n((G = N * 8))\nrun $N $M $G\n") == Words{"run", "4", "5", "32"});
