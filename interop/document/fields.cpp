@@ -69,7 +69,7 @@ std::optional<std::int64_t> FieldReader::whole(Names names, std::int64_t least) 
   if (found == nullptr) return std::nullopt;
   const auto whole = whole_number(found->value);
   if (whole && *whole >= least && *whole <= kMostWhole) return whole;
-  fail(found->key, fmt::format("an integer from {} on", least));
+  fail(found->key, fmt::format("an integer from {} to {}", least, kMostWhole));
   return std::nullopt;
 }
 

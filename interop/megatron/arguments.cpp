@@ -350,7 +350,7 @@ std::optional<std::int64_t> MegatronArguments::whole(std::string_view name, std:
   if (argument == nullptr) return std::nullopt;
   const auto found = whole_number(plain_scalar(argument->value, 0));
   if (found && *found >= least && *found <= kMostWhole) return found;
-  fail(name, fmt::format("an integer from {} on", least));
+  fail(name, fmt::format("an integer from {} to {}", least, kMostWhole));
   return std::nullopt;
 }
 

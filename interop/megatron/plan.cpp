@@ -401,7 +401,8 @@ class MegatronPlan {
             "overlap.align_param_gather", false,
             vpp_ == 1 ? "forced off without virtual stages" : args_->spelled("align_param_gather"));
     }
-    const auto bucket = args_->whole("ddp_bucket_size", 1);
+    const auto bucket = args_->number("ddp_bucket_size");
+    if (bucket.value_or(1) <= 0) args_->fail("ddp_bucket_size", "a number above 0");
     // With a pipeline a rank has one bucket, and in FSDP a bucket is a layer, unless nothing is
     // sharded (mcore_fsdp_adapter.py:172 there). The default size, in parameters, is max(40 M, 1 M
     // x dp) in Megatron-LM and 128 Mi in Megatron-Bridge.
@@ -409,9 +410,11 @@ class MegatronPlan {
     if (!reduces || pp_ > 1 || has_layer_buckets) return;
     const Whole default_size = bridge() ? Whole{128} * 1024 * 1024
                                         : std::max(Whole{40'000'000}, product_of({1'000'000, dp_}));
-    const Whole parameters = bucket.value_or(default_size);
-    plan_->set("overlap.bucket_MB", static_cast<double>(parameters * gradient_bytes_) / 1e6,
-               fmt::format("{} parameters of {} bytes", parameters, gradient_bytes_));
+    constexpr double kMostMB = 1e6;  // a scenario's limit, and more than a GPU's gradients
+    const double parameters = bucket.value_or(static_cast<double>(default_size));
+    plan_->set("overlap.bucket_MB",
+               std::min(parameters * static_cast<double>(gradient_bytes_) / 1e6, kMostMB),
+               fmt::format("{:.0f} parameters of {} bytes", parameters, gradient_bytes_));
   }
 
   // Sets each GEMM's overlap by Transformer Engine's defaults. Flags may switch some off.

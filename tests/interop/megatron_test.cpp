@@ -274,6 +274,10 @@ TEST_CASE("buckets count parameters in the bytes of their gradients: fp16's are 
   CHECK(keys_of(imported("a.sh", fp16)).at("overlap.bucket_MB") == "80");
   CHECK(keys_of(imported("a.sh", fp16 + " --accumulate-allreduce-grads-in-fp32"))
             .at("overlap.bucket_MB") == "160");
+  const std::string sized = "--overlap-grad-reduce --ddp-bucket-size ";
+  CHECK(keys_of(flags(sized + "10000000000")).at("overlap.bucket_MB") == "40000");
+  CHECK(keys_of(flags(sized + "1000000000000")).at("overlap.bucket_MB") == "1000000");
+  CHECK(has(refusal("a.sh", "python pretrain_gpt.py " + sized + "0"), "expected a number above 0"));
 }
 
 // Megatron-Bridge's file with these fields of the model.
@@ -465,7 +469,7 @@ TEST_CASE("what of a layer is in CUDA graphs is imported by Megatron's names") {
 
 TEST_CASE("values of a wrong kind are refused with file and line") {
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: many\n") ==
-        "a.yaml:2: found --num-layers many, expected an integer from 1 on");
+        "a.yaml:2: found --num-layers many, expected an integer from 1 to 1000000000");
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: 8\n") ==
         "a.yaml: found no --hidden-size, expected it beside the layers");
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --recompute-granularity: most\n") ==
@@ -517,8 +521,7 @@ TEST_CASE("a log, which has all arguments, has nothing to tell where they are th
 
 TEST_CASE("sizes beyond reason are refused, in products too, and odd names are only listed") {
   const std::string big = "--tensor-model-parallel-size 4294967296";
-  CHECK(refusal("a.sh", "python pretrain_gpt.py " + big).find("an integer from 1") !=
-        std::string::npos);
+  CHECK(has(refusal("a.sh", "python pretrain_gpt.py " + big), "an integer from 1 to 1000000000"));
   // 8 x 10^18 GPUs a replica: no data-parallel size, and no division by a product that has wrapped.
   const ImportedPlan plan = flags(
       "--tensor-model-parallel-size 1000000000 --pipeline-model-parallel-size 8 "

@@ -392,7 +392,7 @@ TEST_CASE("DeepSpeed's sections and sizes of a wrong kind are refused") {
   CHECK(refusal("ds.json", R"({"zero_optimization": true})") ==
         "ds.json:1: found zero_optimization = true, expected a map of settings");
   CHECK(refusal("ds.json", R"({"train_batch_size": 8, "tensor_parallel": {"autotp_size": "x"}})") ==
-        "ds.json:1: found autotp_size = x, expected an integer from 0 on");
+        "ds.json:1: found autotp_size = x, expected an integer from 0 to 1000000000");
   CHECK(refusal("ds.json", R"({"zero_optimization": {"stage": 2, "reduce_bucket_size": -5}})")
             .find("expected a number above 0") != std::string::npos);
 }
