@@ -255,7 +255,8 @@ bool is_nemo_rl(const DocumentNode& document) {
   const DocumentNode* defaults = document.find("defaults");
   if (defaults != nullptr && defaults->list() != nullptr && !defaults->list()->empty())
     defaults = &defaults->list()->front();
-  if (defaults != nullptr && defaults->text().find(".yaml") != std::string::npos) return true;
+  if (defaults != nullptr && written_value(*defaults).find(".yaml") != std::string::npos)
+    return true;
   const DocumentNode* policy = document.find("policy");
   return policy != nullptr && policy->map() != nullptr &&
          (document.find("grpo") != nullptr || policy->find("megatron_cfg") != nullptr ||

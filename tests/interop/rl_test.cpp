@@ -381,6 +381,13 @@ TEST_CASE("NeMo-RL's YAML has its policy on FSDP2, or on Megatron over its defau
                   {"c.yaml", "defaults: base.yaml\npolicy: {logprob_chunk_size: 2048}\n"}});
   CHECK(keys_of(parts).at("train.cross_entropy") == "\"chunked\"");
   CHECK(where_of(parts, "train.cross_entropy") == "c.yaml:2");
+  const std::string name = std::string(80, 'b') + ".yaml";
+  for (const std::string& defaults : {name, "[" + name + "]"}) {
+    const auto long_name =
+        with_model({{name, kNemoBase},
+                    {"d.yaml", "defaults: " + defaults + "\npolicy: {precision: float16}\n"}});
+    CHECK(keys_of(long_name).at("train.precision") == "\"fp16\"");
+  }
   const ImportedPlan plan =
       with_model({{"configs/base.yaml", kNemoBase}, {"configs/llm/child.yaml", kNemoChild}});
   const Keys keys = keys_of(plan);
