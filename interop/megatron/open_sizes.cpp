@@ -34,6 +34,7 @@ constexpr OpenSizeRow kOpenFlags[] = {
     {"decoder_last_pipeline_num_layers", "parallel.layers_per_stage"},
     {"microbatch_group_size_per_vp_stage", "schedule.group"},
     {"num_distributed_optimizer_instances", "parallel.hsdp_shard"},
+    {"optimizer_offload_fraction", "train.optimizer_offload"},
     {"num_query_groups", "model.kv_heads"},
     {"kv_channels", "model.head_dim"},
     {"ffn_hidden_size", "model.ffn_hidden"},
@@ -63,6 +64,8 @@ void ask_for_open_sizes(const MegatronArguments& arguments, const ImportedPlan& 
     if (!open || !open->spelled.starts_with("--")) continue;
     if (row.key == "cluster.gpus" && has_gpus) continue;  // --gpus or another argument states them
     if (row.key.starts_with("model.") && !has_model) continue;  // the model is another file's
+    if (row.key == "train.optimizer_offload" && !plan->has("train.optimizer_offload"))
+      continue;  // nothing is moved
     ask(row, *open);
   }
 }

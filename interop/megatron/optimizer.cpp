@@ -21,10 +21,9 @@ class MegatronOptimizer {
           fmt::format("{} {}: taken as Adam", args_->spelled("optimizer"), optimizer));
     }
     const bool offloads = args_->flag("optimizer_cpu_offload");
+    // Without a fraction Megatron-LM offloads everything, Megatron-Bridge nothing.
+    const double share = args_->number("optimizer_offload_fraction").value_or(bridge_ ? 0.0 : 1.0);
     if (offloads) {
-      // Without a fraction Megatron-LM offloads everything, Megatron-Bridge nothing.
-      const double share =
-          args_->number("optimizer_offload_fraction").value_or(bridge_ ? 0.0 : 1.0);
       if (share < 0 || share > 1) args_->fail("optimizer_offload_fraction", "a number from 0 to 1");
       if (share > 0)
         plan_->set("train.optimizer_offload", share, args_->spelled("optimizer_cpu_offload"));

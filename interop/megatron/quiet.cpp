@@ -117,9 +117,9 @@ constexpr std::string_view kIdle =
 
 // Learning rates, losses and numbers of the optimizer.
 constexpr std::string_view kQuietOptimizer =
-    "calculate_per_token_loss *lr lr_* *_lr_* adam_* lion_* muon_* sgd_* adaptive_* *weight_decay* "
-    "apply_wd_to_qk_layernorm clip_grad loss_scale* initial_loss_scale min_loss_scale hysteresis "
-    "decoupled* params_dtype pipeline_dtype optimizer_offload_fraction spiky*";
+    "calculate_per_token_loss *lr lr_* *_lr_* adam_* lion_* muon_* sgd_* adaptive_* "
+    "*weight_decay* apply_wd_to_qk_layernorm clip_grad loss_scale* initial_loss_scale "
+    "min_loss_scale hysteresis decoupled* params_dtype pipeline_dtype spiky*";
 
 // Initial weights, seeds and regularization.
 constexpr std::string_view kQuietInitial =

@@ -211,6 +211,20 @@ TEST_CASE("a size that the script leaves open is asked for, and an earlier one d
             "\n") == Words{"cluster.gpus, which train.sh:2 leaves open as --nodes ${8-16}"});
 }
 
+TEST_CASE("a share of the optimizer that is left open is asked for where it is offloaded") {
+  const std::string run = "torchrun" + kGpt + "--optimizer-offload-fraction $1 ";
+  const auto asked = [&](const std::string& more, const ImportOptions& options = {}) {
+    const auto plan = import_sources({{"train.sh", run + more + "\n"}}, options);
+    if (!plan.ok()) FAIL(plan.error().text());
+    return mentions(unknown_parts(*plan),
+                    "train.optimizer_offload, which train.sh:1 leaves open as "
+                    "--optimizer-offload-fraction ${1}");
+  };
+  CHECK(asked("--optimizer-cpu-offload"));
+  CHECK_FALSE(asked(""));
+  CHECK_FALSE(asked("--optimizer-cpu-offload", {.sets = {{"train.optimizer_offload", 0.5}}}));
+}
+
 TEST_CASE("GPUs are those that Slurm or mpirun start, where torchrun says nothing") {
   const auto gpus = [](const std::string& text) {
     const Keys keys = keys_of(script(text));
