@@ -1,5 +1,7 @@
 // Decides which commands of a script are run, and follows those that set variables. Declared in
 // interop/shell/shell_reader.h.
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "interop/document/fields.h"
@@ -66,6 +68,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator,
   if (!active) return;
   if (first == "break" || first == "continue")
     return loops_.leave(first, !was_joined && words.size() == 1);
+  if (first == "eval" && evaluate(words, environment)) return;
   set_slurm_variables(take_srun_options(&words), words[0].line, &environment);
   script_.commands.push_back(std::move(words));
   script_.environments.push_back(std::move(environment));
@@ -206,6 +209,36 @@ bool ShellReader::sets_variables(const ShellCommand& words) {
     const std::string inside = first.substr(2, first.size() - 4);
     if (!shell_step(inside, words[0].line, &script_.variables)) return false;
   }
+  loops_.assigned();
+  return true;
+}
+
+// Reads the words of "eval" as commands: "eval run 'a\|b'" runs "run a|b". Returns false where they
+// are not known or decide something; they then stay words of eval.
+bool ShellReader::evaluate(const ShellCommand& words, const ShellVariables& environment) {
+  constexpr int kMostEvals = 4;  // within each other
+  const std::string text = fmt::format("{}\n", fmt::join(word_texts(words, 1), " "));
+  const bool has_placeholder = text.find('<') != std::string::npos;  // "--load <path>"
+  if (has_placeholder || text.starts_with('$') || depth_ >= kMostEvals) return false;
+  ShellReader inner(text, path_);
+  inner.script_.variables = script_.variables;
+  inner.line_ = words[0].line;
+  inner.depth_ = depth_ + 1;
+  inner.expanded_ = expanded_;
+  inner.read_all();
+  expanded_ = inner.expanded_;
+  const bool decides = !inner.script_.branches.empty() || !inner.script_.failed.empty() ||
+                       inner.exited_ || !inner.functions_.empty();
+  if (inner.error_ || decides) return false;
+  for (ShellCommand& command : inner.script_.commands) {
+    for (ShellWord& word : command) word.line = words[0].line;
+    script_.commands.push_back(std::move(command));
+  }
+  for (ShellVariables& own : inner.script_.environments) {
+    own.insert(environment.begin(), environment.end());
+    script_.environments.push_back(std::move(own));
+  }
+  script_.variables = std::move(inner.script_.variables);
   loops_.assigned();
   return true;
 }

@@ -133,6 +133,7 @@ class ShellReader {
   void end_guarded(ShellSeparator separator, bool tests);
   bool sets_variables(const ShellCommand& words);
   void forget(const ShellCommand& words, std::size_t first);
+  bool evaluate(const ShellCommand& words, const ShellVariables& environment);
   void end_loop();
 
   // Groups and functions, in functions.cpp.

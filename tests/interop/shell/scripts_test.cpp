@@ -82,6 +82,33 @@ TEST_CASE("a command's parentheses in quotes, comments and documents do not end 
         "a.sh:1: found ( without its end, expected )");
 }
 
+TEST_CASE("the words of eval are read once more, as bash does") {
+  const auto commands_of = [](const std::string& text) {
+    const auto script = parse_shell(text, "a.sh");
+    REQUIRE(script.ok());
+    std::vector<Words> commands;
+    for (const ShellCommand& command : script->commands) commands.push_back(word_texts(command, 0));
+    return commands;
+  };
+  CHECK(commands_of(R"(C="run E\|\(L --a 'b c' '(' \$D"
+D=4
+eval $C 2>&1 | tee log
+)") == std::vector<Words>{{"run", "E|(L", "--a", "b c", "(", "4"}, {"tee", "log"}});
+  CHECK(commands_of("A=1\neval 'A=3 && run $A $B'\nrun $A\n") ==
+        std::vector<Words>{{"run", "3", "${B}"}, {"run", "3"}});
+  CHECK(parse_shell("W=2 eval 'run'\n", "a.sh")->environments.back().at("W").words == Words{"2"});
+  // Words that are not known or no commands stay as they are.
+  CHECK(commands_of("eval \"$C\"\neval \"it's\"\neval 'run <a>'\n") ==
+        std::vector<Words>{{"eval", "${C}"}, {"eval", "it's"}, {"eval", "run <a>"}});
+  const Keys keys = keys_of(script("A=(" + kGpt + R"(--pipeline-model-parallel-size 2
+  --pipeline-model-parallel-layout 'E\|\(tt\|\)*8L')
+C="torchrun --nproc-per-node 8 ${A[@]}"
+eval $C
+)"));
+  CHECK(keys.at("parallel.pp") == "2");
+  CHECK(keys.at("parallel.vpp") == "5");  // 10 stages: E, 8 of two layers, L
+}
+
 TEST_CASE("assignments do what bash does: to arrays, by let, and none where the value is unknown") {
   CHECK(words_of("A=(a b)\nA+=c\nrun ${A[@]}\n") == Words{"run", "ac", "b"});
   CHECK(words_of("let N=2*2 M=N+1\n((G = N * 8))\nrun $N $M $G\n") == Words{"run", "4", "5", "32"});
