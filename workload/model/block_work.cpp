@@ -29,6 +29,13 @@ constexpr double kSplitRmsNormPassesBackward = 13;
 // Assumed.
 constexpr double kWeightGradientShare = 0.25;
 
+// The CPU's time to repeat a module of a block, in launches of the block's forward, without what
+// experts add to these. It is mostly the checkpoint's own work, as norms have few kernels. Set by
+// runs on H100s with and without modules (Megatron-Bridge,
+// skills/nemo-mbridge-perf-activation-recompute/SKILL.md): a norm takes 0.75 to 0.83 ms a layer, an
+// activation of experts 0.35, latent attention's products 0.85; a forward's launches 0.35.
+constexpr double kModuleLaunch = 2;
+
 // Rounds up the number of tokens over which a weight gradient sums, to a multiple of the numbers
 // that tensor cores take at once. So odd numbers, such as an expert's 333 tokens, do not count as
 // unaligned, which they are not: in memory a row of either operand is one token.
@@ -163,6 +170,7 @@ Block finish(const BlockWork& work, const BlockShape& shape, const std::string& 
                                 forward.out, forward.residual})),
       .core = kernel_of(shape, name + " core recomputed", forward.core),
       .norm = kernel_of(shape, name + " norm recomputed", norm_of(forward)),
+      .module_launch_s = kModuleLaunch * launch.forward_s,
       .input_gradient = kernel_of(
           shape, name + " input gradient",
           sum({input.norm, input.in, input.between, input.out, input.core, input.residual})),

@@ -34,8 +34,9 @@ struct Block {
   // latent attention's queries, keys and values out of the compressed ones. Empty where there is
   // none.
   Kernel core, norm, up_projection;
-  Kernel input_gradient;   // products with activations' gradients, and all memory-bound passes
-  Kernel weight_gradient;  // products for parameters, and their accumulation
+  double module_launch_s = 0;  // the CPU's, to repeat a norm, an up-projection or an activation
+  Kernel input_gradient;       // products with activations' gradients, and all memory-bound passes
+  Kernel weight_gradient;      // products for parameters, and their accumulation
   Parts forward_parts, input_parts, weight_parts;
 };
 

@@ -14,11 +14,6 @@
 namespace tandem {
 namespace {
 
-// The CPU's time to launch a module again, as a share of its block's forward. Assumed: a module has
-// a few of the block's kernels, and the checkpoint's own work. The one pair that is published,
-// Nemotron 3 Nano with and without its norms, takes 3.1 % longer.
-constexpr double kRepeatedLaunch = 0.3;
-
 // Returns, as one kernel, the forward parts of a block that selective recompute repeats, without
 // the core.
 Kernel repeated(const Block& block, const Plan& plan, bool is_experts) {
@@ -27,7 +22,7 @@ Kernel repeated(const Block& block, const Plan& plan, bool is_experts) {
   Kernel all;
   const auto repeat = [&](bool chosen, Kernel module) {
     if (!chosen || module.empty()) return;
-    module.launch_s = kRepeatedLaunch * block.forward.launch_s;
+    module.launch_s = block.module_launch_s;
     all = merge("recomputed", {all, module});
   };
   repeat(modules.layernorm, block.norm);
