@@ -227,5 +227,34 @@ TEST_CASE("weights are kept in 16 bits and both quantized forms, or, gathered in
   CHECK(weights(gathered) == weights(in("bf16")));
 }
 
+TEST_CASE("gathered layers have quantized copies, or nothing else in fp8, the embedding never") {
+  const double layer = layer_parameters(llama());
+  Model wide = llama(), narrow = llama();
+  wide.vocab = 1 << 20;  // an embedding of more than 2 layers' parameters
+  narrow.vocab = 1024;
+  // The bytes of buffers beyond those in 16 bits; a layer in use, and the embedding or a layer
+  // next.
+  const auto added = [](const Model& model, bool reshard, bool gathers_fp8) {
+    const auto buffers = [&](const std::string& precision) {
+      Plan plan = in(precision);
+      plan.dp = 4;
+      plan.global_batch = 4 * plan.micro_batch;
+      plan.zero = 3;
+      plan.trainer = Trainer::Megatron;
+      plan.reshard_after_forward = reshard;
+      plan.fp8_param_gather = gathers_fp8 && precision == "fp8";
+      return peak_memory(model, OrderedPlan(plan), {{{{Stage{0}, 1}}}});
+    };
+    const MemoryUse use = buffers("fp8"), in_16_bits = buffers("bf16");
+    CHECK(use.weights == in_16_bits.weights);
+    return use.communication - in_16_bits.communication;
+  };
+  CHECK(added(wide, true, false) == 2 * layer);
+  CHECK(added(wide, true, true) == 0);
+  CHECK(added(wide, false, false) == 2 * 2 * layer);
+  CHECK(added(wide, false, true) == 0);
+  CHECK(added(narrow, true, false) == 2 * 2 * layer);
+}
+
 }  // namespace
 }  // namespace tandem

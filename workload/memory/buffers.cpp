@@ -76,27 +76,43 @@ double expert_buffers(const Model& model, const Plan& plan) {
   return most;
 }
 
-// Returns the bytes of a gathered parameter in ZeRO 3's buffers, with its quantized copies. If a
-// whole stage stays gathered, parameter_bytes counts the parameters, and only the copies count
-// here.
-double gathered_bytes(const Plan& plan) {
-  if (!plan.gathers_each_microbatch()) return 0;
+// Bytes of a gathered parameter in ZeRO 3's buffers: of a linear layer's, with its quantized
+// copies, and of another.
+struct GatheredBytes {
+  double linear = 0, other = 0;
+};
+
+// If a whole stage stays gathered (reshard_after_forward is off), parameter_bytes() counts it, and
+// only the copies that a layer makes for its pass count here.
+GatheredBytes gathered_bytes(const Plan& plan) {
+  if (!plan.gathers_each_microbatch()) return {};
+  const double in_16_bits = plan.gathers_each_pass() ? stored_bytes(plan) : 0;
   const std::optional<Recipe> recipe = recipe_of(plan);
-  return (plan.gathers_each_pass() ? stored_bytes(plan) : 0) +
-         (recipe ? recipe->copies_bytes() : 0);
+  if (!recipe) return {in_16_bits, in_16_bits};
+  const double copies = recipe->copies_bytes();
+  if (!plan.fp8_param_gather) return {in_16_bits + copies, in_16_bits};
+  return {plan.gathers_each_pass() ? copies : 0, in_16_bits};
 }
 
 // Returns ZeRO's buffers. A unit is a layer, or the embedding. ZeRO 1 has none: it gathers into the
 // parameters. ZeRO 2 has the largest unit's gradients, laid out anew to be scattered. ZeRO 3 also
-// has the layer in use and the next unit, gathered.
+// has the layer in use and the largest unit as the next one, gathered.
 double zero_buffers(const Model& model, const Plan& plan) {
-  const double layer = most_of_layers(
-      model, [&](const Model& kind) { return share_of_equal_layers(kind, plan, 1).total(); });
+  const GatheredBytes bytes = gathered_bytes(plan);
+  const auto parameters = [&](const Model& kind) {
+    return share_of_equal_layers(kind, plan, 1).total();
+  };
+  const double layer = most_of_layers(model, parameters);
+  const double gathered_layer = most_of_layers(model, [&](const Model& kind) {
+    const double routers = router_parameters(kind);
+    return bytes.linear * (parameters(kind) - routers) + bytes.other * routers;
+  });
   const double ends =
-      plan.vocabulary > 0 ? vocabulary_share(model, plan) : embedding_share(model, plan);
-  const double largest = std::max(layer, ends + position_parameters(model));
-  const double gradients = plan.zero >= 2 ? largest * bytes_of(plan.gradient_dtype) : 0;
-  return gradients + (layer + largest) * gathered_bytes(plan);
+      position_parameters(model) +
+      (plan.vocabulary > 0 ? vocabulary_share(model, plan) : embedding_share(model, plan));
+  const double gradients =
+      plan.zero >= 2 ? std::max(layer, ends) * bytes_of(plan.gradient_dtype) : 0;
+  return gradients + gathered_layer + std::max(gathered_layer, bytes.other * ends);
 }
 
 // Returns the bytes of the dummy arrays that Transformer Engine returns in place of weight

@@ -93,10 +93,12 @@ bool has_layers_alone(const Model& model, const Plan& plan, int stage) {
 // Returns the bytes of the two quantized copies of linear layers' weights, row by row and column by
 // column, which are kept for the whole iteration. With fp8_param_gather the 16-bit weights that
 // parameter_bytes() counts do not exist, so their bytes are subtracted. If ZeRO 3 gathers for each
-// microbatch, only gathered parameters have copies, and gathered_bytes counts them.
+// pass, or in 16 bits for each microbatch, only the layer in use has copies, which gathered_bytes()
+// counts.
 double quantized_bytes(const Model& model, const Plan& plan, const StageLayers& at) {
   const std::optional<Recipe> recipe = recipe_of(plan);
-  if (!recipe || plan.gathers_each_microbatch()) return 0;
+  const bool keeps = plan.fp8_param_gather && !plan.gathers_each_pass();
+  if (!recipe || (plan.gathers_each_microbatch() && !keeps)) return 0;
   const double spared = plan.fp8_param_gather ? stored_bytes(plan) : 0;
   return (recipe->copies_bytes() - spared) * linear_share(model, plan, at.begin, at.count);
 }
