@@ -156,5 +156,19 @@ TEST_CASE("documents of a packed sequence attend to themselves alone, in a windo
   CHECK(attended_share(model) == 0.5 / 8);
 }
 
+TEST_CASE("chunks and documents that do not divide the sequence leave a shorter one at its end") {
+  for (int Model::*part : {&Model::attention_chunk, &Model::document}) {
+    Model model = gpt_22b();
+    model.seq = 12288;
+    model.*part = 8192;  // two thirds, and a third
+    CHECK(attended_share(model) == Approx((4 + 1) / 9.0 / 2).epsilon(1e-14));
+    model.window = 6144;  // 3/4 of the first, and all of the last
+    CHECK(attended_share(model) == Approx((4 * (0.75 - 0.75 * 0.75 / 2) + 0.5) / 9).epsilon(1e-14));
+    model.window = 0;
+    model.*part = 12289;
+    CHECK(attended_share(model) == 0.5);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

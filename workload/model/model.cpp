@@ -96,14 +96,20 @@ int padded_vocab(const Model& model, const Plan& plan) {
 
 double attended_share(const Model& model) {
   // Splits the matrix into blocks of `span` positions on the diagonal, with a window inside each.
+  // The last block has the rest, which is shorter. Example: 12288 positions in chunks of 8192 are
+  // blocks of 8192 and 4096.
   int span = model.seq;
   for (const int part : {model.attention_chunk, model.document}) {
     if (part > 0) span = std::min(span, part);
   }
-  const double blocks = static_cast<double>(span) / model.seq;
-  if (model.window == 0 || model.window >= span) return 0.5 * blocks;
-  const double w = static_cast<double>(model.window) / span;
-  return (w - w * w / 2) * blocks;
+  const auto share_of_block = [&](int side) {
+    if (model.window == 0 || model.window >= side) return 0.5;
+    const double w = static_cast<double>(model.window) / side;
+    return w - w * w / 2;
+  };
+  const int rest = model.seq % span;
+  const double seq = model.seq, whole = (seq - rest) / seq, last = rest / seq;
+  return share_of_block(span) * (span / seq) * whole + share_of_block(rest) * last * last;
 }
 
 LayersOfKinds kinds_in(const Model& model, int first, int layers) {

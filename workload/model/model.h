@@ -305,7 +305,7 @@ bool recomputes_nothing(const Plan& plan);
 // `Causal`. Others compute `Whole`, or, with a window or chunks, the whole matrix.
 constexpr double kFlashBackward = 2.5;
 // Returns the share of an s x s matrix that a causal mask leaves; less in a window or in chunks:
-// 1/2, w/s - w^2 / 2 s^2, c / 2s.
+// 1/2, w/s - w^2 / 2 s^2, c / 2s. Where chunks do not divide s, the last one is shorter.
 double attended_share(const Model& model);
 enum class AttentionFlops { Whole, Causal };
 double model_flops(const Model& model, const Plan& plan,
