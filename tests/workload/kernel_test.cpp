@@ -167,6 +167,12 @@ TEST_CASE("fused attention is slower with short rows, small heads and backward, 
   // In fp8 the forward takes 0.77 of it, and the backward what it takes in bf16.
   CHECK(ns({.keys = 1000, .head_size = 128, .in_fp8 = true}) == 1'570'000);
   CHECK(ns({.keys = 1000, .head_size = 128, .backward = true, .in_fp8 = true}) == 2'530'000);
+  // Rows of 2000 keys take 1.5 times their FLOPs' time. A window of 1000 leaves 3/4 of the FLOPs,
+  // which take twice theirs, as long as all. One of 1500 leaves 15/16 and takes no longer than all.
+  CHECK(ns({.keys = 1000, .head_size = 128, .window_share = 0.75, .keys_without_window = 2000}) ==
+        2'030'000);
+  CHECK(ns({.keys = 1500, .head_size = 128, .window_share = 0.9375, .keys_without_window = 2000}) ==
+        1'630'000);
   // A framework's own kernel reaches a share of the GPU's best.
   model.profile.attention_share = 0.5;
   CHECK(ns({.keys = 1000, .head_size = 128}) == 4'030'000);

@@ -189,6 +189,31 @@ TEST_CASE("a window leaves the positions that it says") {
   CHECK(attended_share(model) == 0.125);
 }
 
+TEST_CASE("a window in documents, chunks or rings never makes attention slower") {
+  CostModel cost = a100();
+  cost.device.attention_ramp_keys = 600;
+  Model model = llama(2, 1024, 16, 4096, 32000);
+  model.seq = 4096;
+  Plan plan = plan_of(1);
+  plan.flash_attention = plan.cuda_graphs = true;
+  const auto forward_s = [&] {
+    return seconds(make_workload(model, plan, cost).stages[0].forward);
+  };
+  for (const int document : {0, 512, 3000}) {
+    for (const int cp : {1, 2}) {
+      model.document = document;
+      model.window = 0;
+      plan.cp = cp;
+      const double whole = forward_s();
+      for (const int window : {16, 100, 256, 511, 512, 1500, 2999, 4095, 4096}) {
+        INFO(window << " of " << document << ", cp " << cp);
+        model.window = window;
+        CHECK(forward_s() <= whole);
+      }
+    }
+  }
+}
+
 // One layer of each kind, of whole sizes under the parallelism that is tried.
 Model of_mixer(Mixer mixer) {
   Model model = llama(4, 1024, 16, 4096, 32000);

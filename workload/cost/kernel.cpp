@@ -102,9 +102,17 @@ double waves_s(const DeviceSpec& device, const Gemm& gemm, double ramp_k, double
   return best_s;
 }
 
+// Returns the factor of short rows: 1 + ramp_keys / keys. A window has two ends in each row, where
+// a causal mask has one, but takes no longer than the same rows without it.
+double short_rows(const AttentionShape& shape, double ramp_keys) {
+  const auto factor = [&](std::int64_t keys) { return 1 + ramp_keys / static_cast<double>(keys); };
+  if (shape.window_share == 1) return factor(shape.keys);
+  return std::min(factor(shape.keys), factor(shape.keys_without_window) / shape.window_share);
+}
+
 // Returns the time of fused attention: FLOPs / rate, times a factor for each of
 //   the backward, which has a lower rate; or a forward in fp8
-//   short rows:   1 + ramp_keys / keys
+//   short rows:   short_rows()
 //   small heads:  1 + softmax_size / head size, relative to heads of kHeadSize
 double attention_s(const CostModel& model, const Kernel& kernel) {
   const DeviceSpec& device = model.device;
@@ -119,7 +127,7 @@ double attention_s(const CostModel& model, const Kernel& kernel) {
     slower = kFp8Attention;
   if (shape.keys > 0) {
     const double softmax = device.attention_softmax_size;
-    slower *= 1 + device.attention_ramp_keys / static_cast<double>(shape.keys);
+    slower *= short_rows(shape, device.attention_ramp_keys);
     slower *= (1 + softmax / static_cast<double>(shape.head_size)) / (1 + softmax / kHeadSize);
   }
   return slower * kernel.attention_flops / rate + device.attention_launch_s;

@@ -32,6 +32,9 @@ struct AttentionShape {
   std::int64_t head_size = 0;  // of queries
   bool backward = false;
   bool in_fp8 = false;
+  // With a window: the share of the FLOPs of the same rows without it, and the keys of these.
+  double window_share = 1;
+  std::int64_t keys_without_window = 0;
 
   bool operator==(const AttentionShape&) const = default;
 };

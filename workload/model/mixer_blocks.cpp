@@ -42,6 +42,19 @@ std::int64_t keys_of_row(const Model& model, const BlockShape& shape) {
   return keys;
 }
 
+// Returns the shape of a fused forward.
+AttentionShape attention_shape(const Model& model, const Plan& plan, const BlockShape& shape) {
+  AttentionShape attention = {.keys = keys_of_row(model, shape),
+                              .head_size = shape.query_size,
+                              .in_fp8 = plan.fp8_attention && is_quantized(plan.precision)};
+  if (model.window == 0) return attention;
+  Model unmasked = model;
+  unmasked.window = 0;
+  attention.window_share = attended_share(model) / attended_share(unmasked);
+  attention.keys_without_window = keys_of_row(unmasked, shape);
+  return attention;
+}
+
 // Adds attention's core. Forward it has two products, the scores (Q x K) and the context (scores x
 // V); backward four. Unfused, separate kernels read and write the matrix of scores. One fused
 // kernel never writes it, and does not compute what is masked.
@@ -57,9 +70,7 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
   if (plan.flash_attention) {
     forward.attention_flops = attended_share(model) * (scores.flops() + context.flops());
     backward.attention_flops = kFlashBackward * forward.attention_flops;
-    forward.attention = {.keys = keys_of_row(model, shape),
-                         .head_size = shape.query_size,
-                         .in_fp8 = plan.fp8_attention && is_quantized(plan.precision)};
+    forward.attention = attention_shape(model, plan, shape);
     backward.attention = forward.attention;
     backward.attention.backward = true;
     return;
