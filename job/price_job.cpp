@@ -88,17 +88,17 @@ GroupShape group_of(const Step& step, const Plan& plan) {
   return {plan.ep, plan.expert_tensor()};
 }
 
-// Returns the seconds of a pass if nothing overlaps.
+// Returns the seconds of a pass if nothing overlaps. A real number holds whatever is refused later.
 double seconds_alone(const Pass& pass, const Plan& plan, const JobCommTimes& alone) {
-  Nanoseconds sum = 0;
+  double sum_ns = 0;
+  const auto add = [&](Nanoseconds ns) { sum_ns += static_cast<double>(ns); };
   for (const Step& step : pass.steps) {
-    sum += step.duration_ns;
+    add(step.duration_ns);
     if (step.computes) continue;
     const GroupShape group = group_of(step, plan);
-    sum +=
-        alone.time_ns(step.group_kind, step.collective, step.bytes, 0, group.ranks, group.stride);
+    add(alone.time_ns(step.group_kind, step.collective, step.bytes, 0, group.ranks, group.stride));
   }
-  return to_seconds(sum);
+  return sum_ns * 1e-9;
 }
 
 // Returns how many ranks of a stage are played: one if the ranks fold, as they all do the same.

@@ -123,6 +123,10 @@ Result<OneReplica> lower_wired(const Order& order, const Workload& work,
   }
   wire({order, work, wire_options, context.rank_of_stage, context.produced}, lowered.slots,
        &program);
+  // A replay of many more than 100 years would overflow.
+  if (const Status bounded = check_durations(program); !bounded.ok())
+    return bounded.error().or_of({"cluster.tflops", "cluster.memory_GBps", "costs.forward_s",
+                                  "costs.backward_s", "cluster.gpu", "cluster.preset"});
   RETURN_IF_ERROR(sort_by_issue_order(&program));
   RETURN_IF_ERROR(validate_but_order(program));
   return lowered;

@@ -323,9 +323,12 @@ std::string describe(const Body& body, const Op& op) {
 
 Status check_durations(const Program& program) {
   constexpr double kMost_s = 100 * 365.25 * 86400;
+  // A duration below 0 is a sum that has overflowed.
+  constexpr double kOverflowed_s = 0x1p63 * 1e-9;
   double sum_s = 0;
   for (const Body& body : program.bodies) {
-    for (const Op& op : body.ops) sum_s += 1e-9 * static_cast<double>(op.duration_ns);
+    for (const Op& op : body.ops)
+      sum_s += op.duration_ns < 0 ? kOverflowed_s : 1e-9 * static_cast<double>(op.duration_ns);
   }
   if (sum_s <= kMost_s) return Done{};
   return Error{

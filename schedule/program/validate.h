@@ -25,8 +25,8 @@ Validity validity(const Program& program);
 // Checks the same except for deadlocks of the issue order, which sort_by_issue_order() excludes.
 Status validate_but_order(const Program& program);
 
-// Returns an Error if all durations of one rank of each body together exceed 100 years: sums of
-// integer nanoseconds would overflow.
+// Returns an Error if all durations of one rank of each body together exceed 100 years, as sums of
+// integer nanoseconds would overflow, or if one is below 0.
 Status check_durations(const Program& program);
 
 // Returns "forward 3 of stage 2 (lane compute)": the name of an op in errors and traces.

@@ -275,6 +275,14 @@ TEST_CASE("what is out of all measure is one line, not an overflow") {
   // 2 ranks, 65 stages each: 129 edges, both directions, at either rank.
   CHECK(refused(kUniform, {"parallel.vpp=65"}).find("258 pipeline edges") != std::string::npos);
   CHECK(refused(kSmall, {"cluster.intra_GBps=1e-12"}).find("expected at") != std::string::npos);
+  // Passes that take thousands of years, before they are put into an order.
+  for (const char* rate :
+       {"cluster.tflops=1e-9", "cluster.tflops=1e-20", "cluster.memory_GBps=1e-9"})
+    for (const char* order : {"1f1b", "zb1p", "auto"}) {
+      INFO(rate << ' ' << order);
+      CHECK(refused(kSmall, {rate, std::string("schedule.order=") + order})
+                .find("--set: found ops that take ") == 0);
+    }
   CHECK(refused(kUniform, {"costs.forward_s=0", "costs.backward_s=0"}).find("takes no time") !=
         std::string::npos);
 }
