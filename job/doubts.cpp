@@ -12,6 +12,7 @@
 #include "workload/memory/trainer.h"
 #include "workload/model/blocks.h"
 #include "workload/model/model.h"
+#include "workload/model/recipe.h"
 
 namespace tandem {
 namespace {
@@ -163,10 +164,8 @@ void add_unlikely_numbers(const Scenario& s, std::vector<std::string>* lines) {
 // Warns of an fp8 recipe that the tensor cores do not have.
 void add_recipe(const Scenario& s, std::vector<std::string>* lines) {
   const DeviceSpec& device = s.cluster.spec.device;
-  const bool is_mxfp8 = s.job.plan.precision == "fp8" && s.job.plan.fp8_recipe == Fp8Recipe::Mxfp8;
   const bool is_known_gpu = !device.name.empty() && !s.places.contains("cluster.tflops");
-  if (!is_mxfp8 || !is_known_gpu || !s.costs.need_cluster()) return;
-  if (device.flops_per_s.contains("mxfp8")) return;
+  if (!lacks_mxfp8(device, s.job.plan) || !is_known_gpu || !s.costs.need_cluster()) return;
   lines->push_back(fmt::format(
       "{}: found train.fp8_recipe = mxfp8, which tensor cores of {} do not have: it is simulated "
       "as "

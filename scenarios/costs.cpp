@@ -9,6 +9,7 @@
 
 #include "scenarios/evidence.h"
 #include "workload/memory/trainer.h"
+#include "workload/model/recipe.h"
 
 namespace tandem {
 namespace {
@@ -134,15 +135,16 @@ Status complete_calibration(Scenario* s) {
   const FrameworkProfile& profile = s->costs.profile;
   const std::string gpu = has_own_gpu(*s) ? "" : s->cluster.spec.device.name;
   const Plan& plan = s->job.plan;
-  ASSIGN_OR_RETURN(const Evidence evidence,
-                   evidence_for(profile, kind_of_run(gpu, s->job.model, plan), plan.gpus()));
+  KindOfRun kind = kind_of_run(gpu, s->job.model, plan);
+  if (!gpu.empty() && lacks_mxfp8(s->cluster.spec.device, plan)) kind.precision = "mxfp8";
+  ASSIGN_OR_RETURN(const Evidence evidence, evidence_for(profile, kind, plan.gpus()));
   std::string number, traits = words_of(evidence);
   if (evidence.missing == Missing::Size)
     number = fmt::format("more than ten times {:g} of ", profile.measured_gpus);
   if (evidence.traits.empty() && s->job.model.is_moe()) traits = " with experts";
   s->costs.model_name =
       fmt::format("{} on {}{} in {}{}", profile.name, number,
-                  gpu.empty() ? "a GPU of your own" : gpu, plan.precision, traits);
+                  gpu.empty() ? "a GPU of your own" : gpu, kind.precision, traits);
   s->costs.calibrated = evidence.is_calibrated();
   s->costs.interval = evidence.interval;
   return Done{};

@@ -158,6 +158,9 @@ TEST_CASE("calibrated is what runs of that profile on that GPU in that precision
       {{"cluster.preset=gb200-nvl72", "train.precision=fp8"}, true},
       {{"cluster.preset=gb200-nvl72", "train.precision=bf16"}, false},
       {{"cluster.preset=dgx-h100", "train.precision=fp8", "costs.software=nemo-2304-h100"}, false},
+      // Tensor cores without mxfp8 have no runs in it.
+      {{"cluster.preset=dgx-h100", "train.precision=fp8", "train.fp8_recipe=mxfp8"}, false},
+      {{"cluster.preset=dgx-b200", "train.precision=fp8", "train.fp8_recipe=mxfp8"}, true},
       // No row on V100s but BigScience's.
       {{"cluster.preset=jz-v100", "train.precision=fp16"}, false},
       {{"cluster.preset=jz-v100", "train.precision=fp16", "costs.software=bigscience-v100"}, true},

@@ -85,6 +85,11 @@ std::optional<Recipe> recipe_of(const Plan& plan) {
   return std::nullopt;
 }
 
+bool lacks_mxfp8(const DeviceSpec& device, const Plan& plan) {
+  return plan.precision == "fp8" && plan.fp8_recipe == Fp8Recipe::Mxfp8 &&
+         !device.flops_per_s.contains("mxfp8");
+}
+
 // Megatron-LM gathers mxfp8 in 16 bits, in the gradients' buffer, and quantizes behind it; NVFP4
 // packed, without scales (core/distributed/param_and_grad_buffer.py:1163 and 1183 at d98e8a64).
 // Parameters that a recipe does not quantize have buffers of their own, in 16 bits (:921).

@@ -47,6 +47,9 @@ constexpr Bytes kAmaxBytes = 4;
 // Returns nullopt if linear layers multiply in 16 or 32 bits.
 std::optional<Recipe> recipe_of(const Plan& plan);
 
+// Says whether the plan multiplies in mxfp8 and the device's tensor cores do not have it.
+bool lacks_mxfp8(const DeviceSpec& device, const Plan& plan);
+
 // Returns the bytes of a linear layer's parameter on the wire where ZeRO gathers it.
 double gathered_parameter_bytes(const Plan& plan);
 
