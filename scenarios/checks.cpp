@@ -46,6 +46,15 @@ Status check_expert_keys(const Scenario& s) {
   return Done{};
 }
 
+Status check_exchange_sms(const Scenario& s) {
+  const Plan& plan = s.job.plan;
+  const bool exchanges = plan.dispatcher == Dispatcher::DeepEp && plan.ep > 1;
+  if (!exchanges || plan.expert_sms > 0 || !s.places.contains("overlap.expert_sms")) return Done{};
+  return Error::of({"overlap.expert_sms"},
+                   "found overlap.expert_sms = 0 with parallel.dispatcher = deepep, expected a "
+                   "positive number, or none for its 20: SMs carry its copies");
+}
+
 Status check_offload(const Scenario& s) {
   const DeviceSpec& device = s.cluster.spec.device;
   for (const char* key : {"train.activation_offload_modules", "train.activation_offload_layers"}) {

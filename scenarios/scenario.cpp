@@ -311,6 +311,7 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(check_stragglers(*s));
   RETURN_IF_ERROR(check_slow_link(*s));
   RETURN_IF_ERROR(check_expert_keys(*s));
+  RETURN_IF_ERROR(check_exchange_sms(*s));
   RETURN_IF_ERROR(check_offload(*s));
   RETURN_IF_ERROR(check_stages(std::int64_t{traits_of(s->job.order).chains} * s->job.plan.pp *
                                s->job.plan.vpp));
