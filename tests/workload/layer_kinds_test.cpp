@@ -258,6 +258,32 @@ TEST_CASE("kernels compute the FLOPs of every kind of layer, on however many GPU
   }
 }
 
+TEST_CASE("layers that do not attend need no heads") {
+  for (const Mixer mixer : {Mixer::Mamba, Mixer::Linear, Mixer::None}) {
+    INFO(mixer_name(mixer));
+    const Model with = of_mixer(mixer);
+    Model without = with;
+    without.heads = without.kv_heads = 0;
+    const OrderedPlan plan(plan_of(4, 2));
+    REQUIRE(check_model(without, plan).ok());
+    CHECK(make_workload(without, plan, a100()).kernels ==
+          make_workload(with, plan, a100()).kernels);
+    CHECK(hardware_flops(without, plan) == hardware_flops(with, plan));
+    CHECK(parameters(without) == parameters(with));
+    // In a model of kinds each kind answers for itself.
+    Model of_kinds = with;
+    of_kinds.mixer = Mixer::Heads;
+    of_kinds.heads = of_kinds.kv_heads = 0;
+    of_kinds.kinds = {without};
+    of_kinds.layer_kinds = {0, 0, 0, 0};
+    CHECK(check_model(of_kinds, plan).ok());
+    CHECK(make_workload(of_kinds, plan, a100()).stages.size() == 2);
+    of_kinds.kinds[0].mixer = Mixer::Heads;
+    CHECK(check_model(of_kinds, plan).error().text() ==
+          "model.heads: found 0, expected a positive number");
+  }
+}
+
 TEST_CASE("kernels compute the FLOPs of multi-token prediction, however it is recomputed") {
   Model model = of_mixer(Mixer::Heads);
   model.mtp_layers = 2;

@@ -110,7 +110,7 @@ struct Model {
     return kinds.empty() ? experts > 0 && has_mlp
                          : std::ranges::any_of(kinds, [](const Model& k) { return k.is_moe(); });
   }
-  int head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
+  int head_size() const { return head_dim > 0 || heads == 0 ? head_dim : hidden / heads; }
   int key_value_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   bool latent() const { return mixer == Mixer::Latent; }
   bool attends() const { return mixer == Mixer::Heads || mixer == Mixer::Latent; }

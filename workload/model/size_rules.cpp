@@ -46,12 +46,14 @@ Error found_number(std::string_view key, std::int64_t value, std::string_view ex
 }
 
 Status check_model_sizes(const Model& model) {
+  // Layers of kinds have their own heads.
+  const bool needs_heads = model.attends() && model.kinds.empty();
   const SizeRange ranges[] = {
       {"model.layers", model.layers, 1, kMillion},
       {"model.head_dim", model.head_dim, 0, kMillion},
       {"model.mtp_layers", model.mtp_layers, 0, 1000},
       {"model.hidden", model.hidden, 1, kMillion},
-      {"model.heads", model.heads, 1, kMillion},
+      {"model.heads", model.heads, needs_heads ? 1 : 0, kMillion},
       {"model.kv_heads", model.kv_heads, 0, kMillion},
       {"model.ffn_hidden", model.ffn_hidden, 0, 16 * kMillion},
       {"model.seq", model.seq, 1, 16 * kMillion},
