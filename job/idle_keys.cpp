@@ -125,6 +125,10 @@ constexpr ConditionalKey kConditionalKeys[] = {
     {"overlap.shared_experts", "model.shared_expert_ffn", has_shared_experts},
     {"overlap.tensor_setting", "overlap.tensor_file",
      [](const Scenario& s) { return !s.job.tensor.file.empty(); }},
+    {"cluster.host_link_GBps", "train.optimizer_offload or train.activation_offload_*",
+     [](const Scenario& s) {
+       return s.job.plan.optimizer_offload > 0 || s.job.plan.offloads_activations();
+     }},
     {"cluster.host_memory_GBps", "train.optimizer_offload",
      [](const Scenario& s) { return s.job.plan.optimizer_offload > 0; }},
     {"costs.p2p_s", "costs.source = uniform",

@@ -94,6 +94,7 @@ TEST_CASE("a key that does nothing without another key is said to") {
             "model.mixer = latent for attn_norm, or other modules"},
            {"overlap.align_param_gather=false", "overlap.param_gather"},
            {"overlap.bucket_MB=5", "overlap.grad_reduce or overlap.param_gather"},
+           {"cluster.host_link_GBps=50", "train.optimizer_offload or train.activation_offload_*"},
            {"cluster.host_memory_GBps=50", "train.optimizer_offload"},
            {"overlap.delay_wgrad=true", "model.experts and parallel.ep >= 2"},
            {"overlap.expert_sms=2", "model.experts and parallel.ep >= 2"},
@@ -120,7 +121,11 @@ TEST_CASE("a key that does nothing without another key is said to") {
   CHECK(doubts_of(kSmall, {"train.recompute=selective", "train.recompute_modules=mlp"}).empty());
   CHECK(doubts_of(kSmall, {"schedule.order=auto", "schedule.budget=100"}).empty());
   CHECK(doubts_of(kSmall, {"overlap.bucket_MB=5", "overlap.grad_reduce=true"}).empty());
-  CHECK(doubts_of(kSmall, {"cluster.host_memory_GBps=50", "train.optimizer_offload=0.5"}).empty());
+  CHECK(doubts_of(kSmall, {"cluster.host_link_GBps=50", "cluster.host_memory_GBps=50",
+                           "train.optimizer_offload=0.5"})
+            .empty());
+  CHECK(doubts_of(kSmall, {"cluster.host_link_GBps=50", "train.activation_offload_layers=1"})
+            .empty());
 }
 
 TEST_CASE("keys of communication that the job does not have are said to do nothing") {
