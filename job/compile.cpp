@@ -87,10 +87,9 @@ Result<CompiledJob> to_program(const Scenario& scenario,
   if (before_prices) before_prices(&job);
   job.program.comm_costs = comm_costs(scenario.job.model, with_placement(plan, job.site),
                                       scenario.costs.profile, job.site.cluster.spec());
-  slow_parts(scenario.variability, &job.program);
+  slow_parts(scenario.variability, job.order, &job.program);
   price(&job.program, job.site.cluster, job.site.placement);
-  job.folds =
-      !slow_stragglers(scenario.variability, job.site.cluster, job.site.placement, &job.program);
+  job.folds = !slow_stragglers(scenario.variability, job.order, job.site, &job.program);
   ASSIGN_OR_RETURN(job.warnings, job_warnings(scenario, job));
   if (const Status status = check_durations(job.program); !status.ok())
     return status.error().or_of({"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"});

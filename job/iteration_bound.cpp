@@ -290,7 +290,8 @@ class JobFloors {
   StageFloor passes_of(int s, int body) const {
     const StageWork& work = work_.stages[s];
     const PassPrices& prices = prices_[body];
-    const double slowdown = slowdown_of(scenario_.variability, s);
+    const int per_chain = job_.order.stages / job_.order.chains;
+    const double slowdown = slowdown_of(scenario_.variability, s % per_chain);
     const auto timed = [&](const Pass& pass, double amax_ns) {
       return pass_floor(pass, prices, sharing_, slowdown, amax_ns);
     };

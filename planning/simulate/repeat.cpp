@@ -70,8 +70,7 @@ Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& job, 
   if (!scenario.variability.stragglers.any())
     return play_program(scenario, job, job.program, /*folds=*/true, engine);
   Program slowed = job.program;
-  const bool ranks_differ =
-      slow_stragglers(scenario.variability, job.site.cluster, job.site.placement, &slowed);
+  const bool ranks_differ = slow_stragglers(scenario.variability, job.order, job.site, &slowed);
   return play_program(scenario, job, slowed, !ranks_differ, engine);
 }
 

@@ -101,6 +101,42 @@ TEST_CASE("what several lists of stragglers name is slow once") {
                 "variability.straggler_ranks=[0]"}) == once_s);
 }
 
+TEST_CASE("a slow stage is slow in both chains of DualPipe") {
+  // Two stages of 4 x 3 s, of which one is twice as slow: 12 and 24 s, shared by two ranks. Each
+  // rank of DualPipe has half of the microbatches of both stages.
+  const auto slow = [](const std::string& order, const Names& more) {
+    Names sets = {"schedule.order=" + order, "overlap.p2p=true"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return uniform(2, 4, sets);
+  };
+  for (const int stage : {0, 1}) {
+    const Names straggler = {fmt::format("variability.straggler_stages=[{}]", stage),
+                             "variability.straggler_factor=2"};
+    for (const std::string order : {"1f1b", "dualpipe"})
+      CHECK(simulated(slow(order, straggler)).compute_s == Approx(18));
+    const RunResult dualpipe = simulated(slow("dualpipe", straggler));
+    REQUIRE(dualpipe.lower_bound);
+    CHECK(dualpipe.lower_bound->makespan >= 18);
+    CHECK(dualpipe.lower_bound->makespan <= dualpipe.iteration_s);
+    // Rank 0 is a straggler too: its other stage takes 2 x 6 s instead of 2 x 3.
+    Names both = straggler;
+    both.emplace_back("variability.straggler_ranks=[0]");
+    CHECK(simulated(slow("dualpipe", both)).compute_s == Approx(21));
+  }
+  const Scenario plain = slow("dualpipe", {});
+  const RunResult result = simulated(plain);
+  const auto parts = sensitivity(plain, Engine::Ideal, result, false, 2);
+  REQUIRE(parts.ok());
+  for (const int stage : {0, 1}) {
+    const double slower_s =
+        simulated(slow("dualpipe", {fmt::format("variability.straggler_stages=[{}]", stage),
+                                    "variability.straggler_factor=1.1"}))
+            .iteration_s;
+    CHECK((*parts)[stage].seconds == slower_s - result.iteration_s);
+    CHECK(slower_s >= 12.6);  // a rank's 6 + 6.6 s
+  }
+}
+
 TEST_CASE("stragglers of factor 1, and runs without jitter, are the plain run exactly") {
   for (const Engine engine : engines()) {
     const double plain_s = simulated(load(kSmall)[0], engine).iteration_s;
