@@ -54,17 +54,17 @@ Scenario with_vpp(Scenario scenario, int vpp) {
 Status check_layers(const Scenario& scenario) {
   const Model& model = scenario.job.model;
   const Plan& plan = scenario.job.plan;
-  if (scenario.costs.uniform) return check_stated(model, plan);
   if (scenario.job.layout == "auto" && plan.stages() <= model.layers) return Done{};
   return check_model(model, plan);
 }
 
-// Returns the numbers of stages on a rank to try: the scenario's if it is set, or all those of a
-// list into which its layers can be cut.
+// Returns the numbers of stages on a rank to try: the scenario's if it is set or costs are stated,
+// or all those of a list into which its layers can be cut. Stated seconds are those of a whole
+// stage: with twice as many stages they would be another job, of twice the work.
 std::vector<int> vpps_to_try(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
   const bool layout_is_open = scenario.job.layout == "auto";
-  if (plan.pp == 1 || scenario.places.contains("parallel.vpp") ||
+  if (plan.pp == 1 || scenario.costs.uniform || scenario.places.contains("parallel.vpp") ||
       (!layout_is_open && !plan.layers_per_stage.empty()))
     return {plan.vpp};
   std::vector<int> vpps;

@@ -171,7 +171,7 @@ std::string order_line(const RunResult& result) {
   const std::string made =
       fmt::format("{}: its order is made for its stages, {} a rank{}: {:.4g} s", result.name, vpp,
                   found.in_a_v ? " in a V" : "", found.iteration_s);
-  if (found.named.empty()) return made + "; no named order takes these sizes.\n";
+  if (found.named.empty()) return made + "; no named order of these sizes fits.\n";
   return fmt::format("{}, {:.2g} % less than the best named order ({} with {} a rank, {:.4g} s).\n",
                      made, 100 * found.gain(), found.named, found.named_vpp, found.named_s);
 }

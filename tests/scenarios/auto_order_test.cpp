@@ -189,6 +189,16 @@ TEST_CASE("a memory limit of a found order counts microbatches of a rank, from F
   }
 }
 
+TEST_CASE(
+    "stated seconds are a stage's, so that orders are found for one a rank unless vpp is set") {
+  // Two stages a rank would be twice the work: 6 x 10 ms, where one has 6 x 5 ms.
+  const RunResult one = simulated(kMilliseconds, {"schedule.memory_limit=2"});
+  REQUIRE(one.found_order);
+  CHECK(explanatory_notes({&one}).ends_with("; no named order of these sizes fits.\n"));
+  CHECK(one.compute_s == Approx(6 * 5e-3));
+  CHECK(simulated(kMilliseconds, {"parallel.vpp=2"}).compute_s == Approx(6 * 10e-3));
+}
+
 TEST_CASE("a found order plays on the host to its end, with the payloads that it should have") {
   const CompiledJob job = compile(resolved(load(kMilliseconds).front()).value()).value();
   ExecOptions options;
