@@ -151,7 +151,7 @@ Status explain_seconds(const Scenario& scenario, const OrderedJob& job,
   double forwards = 0;
   for (const OrderCosts& stage : stages) forwards += stage.forward;
   print_explained(job.order, stages, forwards / static_cast<double>(stages.size()), options);
-  return explain_iteration(scenario, job, replay_stages(job.order, stages).makespan, options);
+  return explain_iteration(scenario, job, replay_queued(job.order, stages).makespan, options);
 }
 
 // Loads the scenario's first run.

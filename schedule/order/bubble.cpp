@@ -110,7 +110,7 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
   const PassEnds ends = ends_of(order, without_transfers, replay);
   const std::vector<std::vector<int>> peaks = peak_live(order);
 
-  Bubble bubble{.makespan = replay_stages(order, stages).makespan, .work = all / order.pp()};
+  Bubble bubble{.makespan = replay_queued(order, stages).makespan, .work = all / order.pp()};
   const double most = std::ranges::max(work);
   double least = kNoTime;
   for (int rank = 0; rank < order.pp(); ++rank) {

@@ -10,7 +10,8 @@ namespace tandem {
 
 // The bubble is the makespan minus the mean rank's work. Its parts are those of the rank that works
 // most, and add up to the bubble:
-// - transfers: the makespan minus that of a replay without transfers
+// - transfers: the makespan, with transfers one after another on an edge, minus that of a replay
+//   without transfers
 // - fill, drain, waiting, memory, postponed: the rank's idle time in that replay
 // - imbalance: the rank's work minus the mean rank's
 // Times are in the unit of the costs; parts are below zero only by rounding.

@@ -56,7 +56,7 @@ class BoundFinder {
       bound_communication(rank);
       bound_reductions(rank);
     }
-    if (problem_.transfers_queue) bound_transfers();
+    bound_transfers();
     return best_;
   }
 
@@ -282,8 +282,7 @@ BoundProblem bound_problem(const Order& order, std::span<const OrderCosts> stage
   CHECK(static_cast<int>(stages.size()) == order.stages);
   BoundProblem problem{.rank_of_stage = stage_to_rank(order),
                        .chains = order.chains,
-                       .microbatches = order.microbatches,
-                       .transfers_queue = false};
+                       .microbatches = order.microbatches};
   problem.ranks.resize(order.pp());
   const auto transfer = [&](int from, int to) {
     return to < 0 || problem.rank_of_stage[from] == problem.rank_of_stage[to]

@@ -62,7 +62,6 @@ struct BoundProblem {
   // Whether a pass may compute while another pass of the rank communicates. If so, a pass occupies
   // the compute lane only while it computes.
   bool interleaves = false;
-  bool transfers_queue = true;  // transfers on an edge go one after another
 };
 
 // The kind of the largest bound.
@@ -86,9 +85,8 @@ LowerBound lower_bound(const BoundProblem& problem);
 // Returns the bound in words, for example "the memory of rank 3".
 std::string words_of(const LowerBound& bound);
 
-// Returns the problem of an order whose stages take these times. Transfers are delays, as in
-// replay_stages(). Each rank may hold as many activations as it does in the order, or any number
-// without `memory`.
+// Returns the problem of an order whose stages take these times, as in replay_queued(). Each rank
+// may hold as many activations as it does in the order, or any number without `memory`.
 BoundProblem bound_problem(const Order& order, std::span<const OrderCosts> stages,
                            bool memory = true);
 

@@ -17,12 +17,13 @@ namespace {
 class WorkList {
  public:
   // `costs`: the times of each stage's actions. `stages`: as PassEnds has them.
-  WorkList(const Order& order, std::vector<GridCosts> costs, std::span<const OrderCosts> stages)
+  WorkList(const Order& order, std::vector<GridCosts> costs, std::span<const OrderCosts> stages,
+           EdgeSharing sharing = EdgeSharing::AtOnce)
       : order_(order),
         vocabulary_(costs.front().vocabulary),
         costs_(std::move(costs)),
         rank_of_stage_(stage_to_rank(order)),
-        ends_(order, stages),
+        ends_(order, stages, sharing),
         awake_(order.pp(), true),
         clock_(order.pp()) {
     for (std::vector<AllRanksPass>& passes : vocabulary_passes_)
@@ -118,6 +119,19 @@ class WorkList {
   OrderReplay result_;
 };
 
+OrderReplay replay_shared(const Order& order, std::span<const OrderCosts> stages,
+                          const VocabularyCosts& vocabulary, EdgeSharing sharing) {
+  CHECK(order.pp() > 0 && static_cast<int>(stages.size()) == order.stages);
+  std::vector<GridCosts> costs;
+  for (const OrderCosts& stage : stages)
+    costs.push_back({.forward = stage.forward,
+                     .backward = stage.input + stage.weight,
+                     .input = stage.input,
+                     .weight = stage.weight,
+                     .vocabulary = vocabulary});
+  return WorkList(order, std::move(costs), stages, sharing).run_all();
+}
+
 }  // namespace
 
 OrderReplay replay_order(const Order& order, const GridCosts& costs) {
@@ -128,40 +142,46 @@ OrderReplay replay_order(const Order& order, const GridCosts& costs) {
 
 OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages,
                           const VocabularyCosts& vocabulary) {
-  CHECK(order.pp() > 0 && static_cast<int>(stages.size()) == order.stages);
-  std::vector<GridCosts> costs;
-  for (const OrderCosts& stage : stages)
-    costs.push_back({.forward = stage.forward,
-                     .backward = stage.input + stage.weight,
-                     .input = stage.input,
-                     .weight = stage.weight,
-                     .vocabulary = vocabulary});
-  return WorkList(order, std::move(costs), stages).run_all();
+  return replay_shared(order, stages, vocabulary, EdgeSharing::AtOnce);
 }
 
-PassEnds::PassEnds(const Order& order, std::span<const OrderCosts> stages)
+OrderReplay replay_queued(const Order& order, std::span<const OrderCosts> stages) {
+  return replay_shared(order, stages, {}, EdgeSharing::InTurn);
+}
+
+PassEnds::PassEnds(const Order& order, std::span<const OrderCosts> stages, EdgeSharing sharing)
     : order_(order),
+      sharing_(sharing),
       rank_of_stage_(stage_to_rank(order)),
-      forward_(order.slots(), kNotYet),
-      gradient_(forward_) {
+      forward_(order.slots()),
+      gradient_(order.slots()),
+      edge_to_next_free_(order.stages),
+      edge_back_free_(order.stages) {
   for (const OrderCosts& stage : stages) transfers_.push_back(stage.transfer);
 }
 
 void PassEnds::note(const Action& action, double end) {
-  const std::size_t slot = order_.slot(index(action.stage), action.microbatch);
-  if (action.kind == ActionKind::Forward) forward_[slot] = end;
-  if (produces_gradient(action.kind)) gradient_[slot] = end;
+  const bool is_forward = action.kind == ActionKind::Forward;
+  if (!is_forward && !produces_gradient(action.kind)) return;
+  const int stage = index(action.stage), to = sink(order_, action);
+  double sent = end;
+  if (sharing_ == EdgeSharing::InTurn && to >= 0 && rank_of_stage_[stage] != rank_of_stage_[to]) {
+    double& free = (is_forward ? edge_to_next_free_ : edge_back_free_)[stage];
+    sent = std::max(end, free);
+    free = sent + transfers_[stage];
+  }
+  (is_forward ? forward_ : gradient_)[order_.slot(stage, action.microbatch)] = {end, sent};
 }
 
 double PassEnds::ready(const Action& action) const {
   const Microbatch microbatch = action.microbatch;
   const int stage = index(action.stage), from = source(order_, action);
   if (action.kind == ActionKind::Forward)
-    return from < 0 ? 0 : arrival(from, stage, end_of_forward(from, microbatch));
+    return from < 0 ? 0 : arrival(from, stage, forward_[order_.slot(from, microbatch)].sent);
   if (action.kind == ActionKind::BackwardWeight) return end_of_gradient(stage, microbatch);
   const double own = end_of_forward(stage, microbatch);
   if (from < 0) return own;
-  return std::max(own, arrival(from, stage, end_of_gradient(from, microbatch)));
+  return std::max(own, arrival(from, stage, gradient_[order_.slot(from, microbatch)].sent));
 }
 
 double cost_of(const GridCosts& costs, ActionKind kind) {

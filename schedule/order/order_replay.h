@@ -1,5 +1,6 @@
-// OrderReplay: plays an order and gives the time of each action. Transfers delay their receivers
-// but never wait for each other. PassEnds: the times of an order that is being played.
+// OrderReplay: plays an order and gives the time of each action. Transfers delay their receivers,
+// and wait for each other only where that is asked for. PassEnds: the times of an order that is
+// being played.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +36,8 @@ OrderReplay replay_order(const Order& order, const GridCosts& costs);
 // Transfers do not queue. REQUIRES: an entry for each stage.
 OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages,
                           const VocabularyCosts& vocabulary = {});
+// Does the same, but the transfers from a stage to another go one after another, as on the engines.
+OrderReplay replay_queued(const Order& order, std::span<const OrderCosts> stages);
 
 // Return the duration of an action that computes; of OrderCosts: of F, B, I or W.
 double cost_of(const GridCosts& costs, ActionKind kind);
@@ -46,35 +49,48 @@ int end_of_cell(const std::vector<Action>& actions, int position);
 // A time that is not known yet.
 inline constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
+// How the transfers from a stage to another share their edge: all at once, each in its own time, or
+// one after another.
+enum class EdgeSharing { AtOnce, InTurn };
+
 // The ends of an order's forwards and input gradients so far, and what they say about other
 // actions. REQUIRES: the order outlives this.
 class PassEnds {
  public:
   // `stages`: their `transfer` is the time of an output's transfer to another rank.
-  PassEnds(const Order& order, std::span<const OrderCosts> stages);
+  PassEnds(const Order& order, std::span<const OrderCosts> stages,
+           EdgeSharing sharing = EdgeSharing::AtOnce);
 
-  // Notes the end of an F, B or I. Other actions have no output.
+  // Notes the end of an F, B or I, and sends its output. Other actions have no output. REQUIRES: of
+  // a rank's actions the ends come in their order.
   void note(const Action& action, double end);
   // Return the end of the stage's F, and of its B or I; kNotYet: it has not run.
   double end_of_forward(int stage, Microbatch microbatch) const {
-    return forward_[order_.slot(stage, microbatch)];
+    return forward_[order_.slot(stage, microbatch)].end;
   }
   double end_of_gradient(int stage, Microbatch microbatch) const {
-    return gradient_[order_.slot(stage, microbatch)];
+    return gradient_[order_.slot(stage, microbatch)].end;
   }
-  // Returns when an output that stage `from` has at `end` is at stage `to`.
-  double arrival(int from, int to, double end) const {
-    return rank_of_stage_[from] == rank_of_stage_[to] ? end : end + transfers_[from];
+  // Returns when an output that stage `from` sends at `sent` is at stage `to`.
+  double arrival(int from, int to, double sent) const {
+    return rank_of_stage_[from] == rank_of_stage_[to] ? sent : sent + transfers_[from];
   }
   // Returns when the inputs of an F, B, I or W are there: for F the output of the stage before, for
   // B and I the stage's own F and the gradient of the stage after, for W the stage's own I.
   double ready(const Action& action) const;
 
  private:
+  struct Output {
+    double end = kNotYet;   // of its pass
+    double sent = kNotYet;  // when its transfer begins
+  };
+
   const Order& order_;
+  const EdgeSharing sharing_;
   std::vector<int> rank_of_stage_;
-  std::vector<double> transfers_;           // by stage
-  std::vector<double> forward_, gradient_;  // by stage and microbatch
+  std::vector<double> transfers_;                           // by stage
+  std::vector<Output> forward_, gradient_;                  // by stage and microbatch
+  std::vector<double> edge_to_next_free_, edge_back_free_;  // by stage: the last transfer's end
 };
 
 // A pass of vocabulary parallelism that every rank does for a microbatch.

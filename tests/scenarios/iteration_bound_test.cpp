@@ -2,11 +2,13 @@
 // there is nothing to choose.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
 #include <string_view>
 
+#include "schedule/order/bubble.h"
 #include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"
 #include "tests/seed.h"
@@ -109,6 +111,31 @@ TEST_CASE("the bound of a uniform job is worked out by hand") {
   CHECK(o.lower_bound->rank == 1);
   CHECK(o.iteration_s == Approx(15).epsilon(1e-12));
   CHECK(*above_bound(o) == Approx(2.0 / 13).epsilon(1e-12));
+}
+
+TEST_CASE("an explained order takes what it takes on the engine, and has the same bound") {
+  // A transfer of 30 takes longer than a pass, so that transfers of an edge wait for each other.
+  for (const OrderTraits& traits : named_orders()) {
+    if (traits.name == "none") continue;  // of no pipeline
+    for (const double transfer : {3.0, 30.0}) {
+      INFO(traits.name << ", transfers of " << transfer);
+      const int vpp = std::max(traits.default_vpp(), traits.least_vpp);
+      const RunResult run = simulated(
+          load(kUniform,
+               {fmt::format("schedule.order={}", traits.name), "overlap.p2p=true", "parallel.pp=4",
+                fmt::format("parallel.vpp={}", vpp), "parallel.global_batch=8",
+                "costs.forward_s=10", "costs.input_s=12", "costs.weight_s=7", "costs.backward_s=19",
+                fmt::format("costs.p2p_s={}", transfer)})[0]);
+      OrderSpec spec{.name = std::string(traits.name), .pp = 4, .vpp = vpp, .microbatches = 8};
+      spec.costs = {10, 12, 7, transfer};
+      const auto order = make_order(spec);
+      REQUIRE(order.ok());
+      const std::vector<OrderCosts> stages(order->stages, spec.costs);
+      CHECK(explain_bubble(*order, stages).makespan == Approx(run.iteration_s).epsilon(1e-9));
+      CHECK(lower_bound(bound_problem(*order, stages, /*memory=*/false)).makespan ==
+            Approx(run.lower_bound->makespan).epsilon(1e-9));
+    }
+  }
 }
 
 TEST_CASE("without a pipeline, and nothing beside compute, the bound is the iteration") {

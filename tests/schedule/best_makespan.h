@@ -23,7 +23,7 @@ class AllOrders {
   double best() {
     std::map<Done, std::vector<Times>> level = {
         {Done(3 * stages_, 0),
-         {{std::vector<double>(problem_.ranks.size()),
+         {{std::vector<double>(problem_.ranks.size()), std::vector<double>(2 * stages_),
            std::vector<std::vector<double>>(2 * stages_)}}}};
     for (int action = 0; action < 3 * stages_ * problem_.microbatches; ++action) {
       std::map<Done, std::vector<Times>> next;
@@ -44,14 +44,17 @@ class AllOrders {
   enum Kind { F, I, W };
   using Done = std::vector<int>;  // by stage and kind
   struct Times {
-    std::vector<double> clock;               // by rank
-    std::vector<std::vector<double>> given;  // by stage: forwards' ends, then input gradients'
+    std::vector<double> clock;  // by rank
+    std::vector<double> edges;  // by stage and kind: the end of the edge's last transfer
+    // By stage and kind: when outputs are where they are used.
+    std::vector<std::vector<double>> given;
 
     bool ahead_of(const Times& other) const {
       for (std::size_t r = 0; r < clock.size(); ++r) {
         if (clock[r] > other.clock[r]) return false;
       }
       for (std::size_t s = 0; s < given.size(); ++s) {
+        if (edges[s] > other.edges[s]) return false;
         for (std::size_t i = 0; i < given[s].size(); ++i) {
           if (given[s][i] > other.given[s][i]) return false;
         }
@@ -83,7 +86,7 @@ class AllOrders {
     if (held > problem_.ranks[problem_.rank_of_stage[s]].memory) return false;
     if (s == 0) return true;
     if (mb >= done[3 * (s - 1) + F]) return false;
-    *ready = times.given[2 * (s - 1)][mb] + problem_.stages[s - 1].to_next;
+    *ready = times.given[2 * (s - 1)][mb];
     return true;
   }
 
@@ -91,7 +94,7 @@ class AllOrders {
     if (mb >= done[3 * s + F]) return false;
     if (s + 1 == stages_) return true;
     if (mb >= done[3 * (s + 1) + I]) return false;
-    *ready = times.given[2 * (s + 1) + 1][mb] + problem_.stages[s + 1].to_previous;
+    *ready = times.given[2 * (s + 1) + 1][mb];
     return true;
   }
 
@@ -103,7 +106,11 @@ class AllOrders {
                         : kind == I ? stage.input.lane_before
                                     : stage.backward - stage.input.lane_before;
     clock = std::max(clock, ready) + cost;
-    if (kind != W) times.given[2 * s + kind].push_back(clock);
+    if (kind != W) {
+      double& edge = times.edges[2 * s + kind];
+      edge = std::max(edge, clock) + (kind == F ? stage.to_next : stage.to_previous);
+      times.given[2 * s + kind].push_back(edge);
+    }
     ++done[3 * s + kind];
     // What has arrived and been used is of no more interest.
     if (kind == F && s > 0) times.given[2 * (s - 1)][done[3 * s + F] - 1] = 0;

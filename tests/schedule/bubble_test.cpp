@@ -59,6 +59,15 @@ TEST_CASE("transfers are what an order ends earlier without them") {
   CHECK(sum(b) == b.total());
 }
 
+TEST_CASE("transfers that take longer than a pass wait for each other") {
+  // GPipe, forwards of 1 and 8 transfers of 10: the last ends at 1 + 80, its forward at 82. Without
+  // waiting it would be there at 8 + 10. Back come 8 of I + W = 4, each 10 later than the last.
+  const Bubble b = explained({.name = "gpipe", .pp = 2, .microbatches = 8},
+                             std::vector<OrderCosts>(2, {1, 1, 1, 10}));
+  CHECK(b.makespan == 82 + 2 + 8 * 10 + 2);
+  CHECK(sum(b) == b.total());
+}
+
 TEST_CASE("a rank that could begin a forward, but holds all it may, waits for memory") {
   // The first of two stages takes twice as long as the second, and 1F1B holds 2 activations there:
   // F0, F1 end at 4; the second rank's B0 at 2 + 1 + 2 = 5. From 4 to 5 F2 would be ready.

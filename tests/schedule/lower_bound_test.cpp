@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -32,7 +33,7 @@ LowerBound bound_of(const Order& order, const std::vector<OrderCosts>& stages) {
 }
 
 double above(const Order& order, const std::vector<OrderCosts>& stages) {
-  return replay_stages(order, stages).makespan / bound_of(order, stages).makespan - 1;
+  return replay_queued(order, stages).makespan / bound_of(order, stages).makespan - 1;
 }
 
 std::vector<OrderCosts> random_costs(int stages, double transfer, std::mt19937* random) {
@@ -122,7 +123,6 @@ TEST_CASE("transfers that queue on an edge bound what goes over it") {
   // 5 activations of 4 each over the first edge, behind F 1, before F 1, I 1, back 4, I 1, W 1.
   Order order = make({.name = "gpipe", .pp = 2, .microbatches = 5});
   BoundProblem problem = bound_problem(order, std::vector<OrderCosts>(2, OrderCosts{1, 1, 1, 4}));
-  problem.transfers_queue = true;
   const LowerBound bound = lower_bound(problem);
   CHECK(bound.makespan == 1 + 5 * 4 + 1 + 1 + 4 + 1 + 1);
   CHECK(bound.kind == BoundKind::Transfers);
@@ -164,7 +164,7 @@ TEST_CASE("no order ends before its bound, whatever its costs, its shuffling and
   std::map<BoundKind, int> kinds;
   for (int i = 0; i < 600; ++i) {
     OrderSpec spec = random_spec(&random, 6, 12);
-    const double transfer = static_cast<double>(random() % 3) * 0.5;
+    const double transfer = std::array{0.0, 0.5, 1.0, 5.0}[random() % 4];
     const int stages = spec.pp * spec.vpp * traits_of(spec).chains;
     const std::vector<OrderCosts> costs = random_costs(stages, transfer, &random);
     if (traits_of(spec).made_for_costs()) spec.stage_costs = costs;
@@ -172,12 +172,13 @@ TEST_CASE("no order ends before its bound, whatever its costs, its shuffling and
     INFO("case " << i << ": " << spec.name << " pp " << spec.pp << " vpp " << spec.vpp << " m "
                  << spec.microbatches);
     const LowerBound bound = bound_of(order, costs);
-    CHECK(bound.makespan <= replay_stages(order, costs).makespan * (1 + kRounding));
+    CHECK(bound.makespan <= replay_queued(order, costs).makespan * (1 + kRounding));
     ++kinds[bound.kind];
   }
   CHECK(kinds[BoundKind::Path] > 0);
   CHECK(kinds[BoundKind::Work] > 0);
   CHECK(kinds[BoundKind::Memory] > 0);
+  CHECK(kinds[BoundKind::Transfers] > 0);
 }
 
 TEST_CASE("brute force finds no order below the bound, and often one at it") {
@@ -192,7 +193,7 @@ TEST_CASE("brute force finds no order below the bound, and often one at it") {
     // A named order within that memory is one of all that were tried.
     if (std::ranges::all_of(bound_problem(placed, costs).ranks,
                             [&](const RankFloor& rank) { return rank.memory <= memory; }))
-      CHECK(best <= replay_stages(placed, costs).makespan * (1 + kRounding));
+      CHECK(best <= replay_queued(placed, costs).makespan * (1 + kRounding));
     ++cases;
     reached += bound >= best * (1 - kRounding) ? 1 : 0;
   };
@@ -201,7 +202,7 @@ TEST_CASE("brute force finds no order below the bound, and often one at it") {
     const int pp = folded ? 2 : 2 + i % 2, m = folded ? 2 : 2 + static_cast<int>(random() % 3);
     const Order placed =
         make({.name = folded ? "zbv" : "zb1p", .pp = pp, .vpp = folded ? 2 : 1, .microbatches = m});
-    const double transfer = static_cast<double>(random() % 2) * 0.5;
+    const double transfer = std::array{0.0, 0.5, 2.5}[random() % 3];
     const std::vector<OrderCosts> costs =
         i % 3 == 0 ? std::vector<OrderCosts>(placed.stages, {1, 1, 1, transfer})
                    : random_costs(placed.stages, transfer, &random);
