@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "base/csv.h"
 #include "base/parallel/progress.h"
@@ -15,6 +16,7 @@
 #include "job/order_job.h"
 #include "job/price_job.h"
 #include "launch/standard_output.h"
+#include "planning/choose/measured_costs.h"
 #include "planning/choose/resolve.h"
 #include "planning/play/play_job.h"
 #include "planning/simulate/simulate.h"
@@ -140,17 +142,27 @@ Status explain_iteration(const Scenario& scenario, const OrderedJob& job, double
 }
 
 // Explains a scenario's order in seconds, and in units of a stage's mean forward. The stages of a
-// second chain (DualPipe) cost what those of the first do.
+// second chain (DualPipe) cost what those of the first do. Nothing plays an iteration of measured
+// times (--op-times).
 Status explain_seconds(const Scenario& scenario, const OrderedJob& job,
                        const ScheduleOptions& options) {
   std::vector<OrderCosts> stages =
       stage_costs(job.chain, scenario.job.model, job.plan, scenario.costs, job.site);
+  if (!options.op_times.empty()) {
+    ASSIGN_OR_RETURN(stages, measured_costs(options.op_times, std::move(stages)));
+  }
   const std::vector<OrderCosts> chain = stages;
   for (int copy = 1; copy < job.order.chains; ++copy)
     stages.insert(stages.end(), chain.begin(), chain.end());
   double forwards = 0;
   for (const OrderCosts& stage : stages) forwards += stage.forward;
   print_explained(job.order, stages, forwards / static_cast<double>(stages.size()), options);
+  if (!options.op_times.empty()) {
+    const std::string text =
+        fmt::format("Its stages take what they took in {}.\n", options.op_times);
+    fmt::print(standard_output(), "{}", wrapped(text, text_width(options.wide)));
+    return Done{};
+  }
   return explain_iteration(scenario, job, replay_queued(job.order, stages).makespan, options);
 }
 

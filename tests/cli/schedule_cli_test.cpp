@@ -60,6 +60,21 @@ TEST_CASE("an order that is made for a run's times is faster there than one made
   CHECK(sandbox.tandem(schedule + " --op-times slow.csv").out == measured.out);
 }
 
+TEST_CASE("an order that is made for a run's times is explained by them") {
+  // Stage 1 works 8 x 10 ms, the other three 8 x 5 ms: 50 ms in the mean.
+  const Sandbox sandbox;
+  sandbox.file("four.toml", kFour);
+  REQUIRE(sandbox.tandem("simulate four.toml --engine ideal --trace slow.csv" + kSlow).status == 0);
+  const Ran ran = sandbox.tandem("schedule four.toml --explain --wide --op-times slow.csv" + kAuto);
+  INFO(ran.err << ran.out);
+  REQUIRE(ran.status == 0);
+  const auto has = [&](const char* text) { return ran.out.find(text) != std::string::npos; };
+  CHECK(has("the mean rank works 0.05 s"));
+  CHECK(has("rank 1 works 1.6 times as long as the mean rank"));
+  CHECK(has("Its stages take what they took in slow.csv."));
+  CHECK_FALSE(has("The whole iteration"));
+}
+
 TEST_CASE("a real run's trace makes an order that plays") {
   const Sandbox sandbox;
   sandbox.file("four.toml", kFour);
