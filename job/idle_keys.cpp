@@ -1,6 +1,7 @@
 #include "job/idle_keys.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
@@ -62,6 +63,8 @@ constexpr ConditionalKey kConditionalKeys[] = {
      }},
     {"parallel.fp8_dispatch", "parallel.ep >= 2",
      [](const Scenario& s) { return cuts_experts(s) || !s.job.plan.fp8_dispatch; }},
+    {"schedule.memory_limit", "an order by name or auto",
+     [](const Scenario& s) { return s.job.order_file.empty(); }},
     {"schedule.budget", "schedule.order = auto",
      [](const Scenario& s) { return has_text(s, "schedule.order", "auto"); }},
     {"train.recompute_modules", "train.recompute = selective",
@@ -133,6 +136,8 @@ constexpr ConditionalKey kConditionalKeys[] = {
      [](const Scenario& s) { return s.job.plan.optimizer_offload > 0; }},
     {"costs.p2p_s", "costs.source = uniform",
      [](const Scenario& s) { return s.costs.uniform.has_value(); }},
+    {"variability.background", "links: costs.p2p_MB or a model",
+     [](const Scenario& s) { return s.costs.need_cluster() || s.variability.background == 0; }},
     {"variability.straggler_factor", "straggler_ranks, _nodes, _stages or _share",
      [](const Scenario& s) { return s.variability.stragglers.any(); }},
     {"variability.slow_link_", "variability.slow_link",
@@ -179,10 +184,30 @@ void add_tensor_word(const Scenario& s, std::vector<std::string>* lines) {
                                  s.place_of({kWord}), kWord));
 }
 
+// Whether the key says how a pass computes, or what it communicates. Stated seconds leave that
+// open.
+bool is_of_passes(std::string_view key) {
+  if (key.starts_with("overlap.")) return key != "overlap.p2p" && key != "overlap.batch_p2p";
+  return key.starts_with("train.") || key == "parallel.cp_comm" || key == "parallel.scatter_gather";
+}
+
+void add_keys_of_passes(const Scenario& s, std::vector<std::string>* lines) {
+  if (!s.costs.uniform) return;
+  std::vector<std::string> keys;
+  for (const auto& [key, place] : s.places) {
+    if (is_of_passes(key)) keys.push_back(key);
+  }
+  if (keys.empty()) return;
+  lines->push_back(fmt::format(
+      "{}: {} {} no effect with costs.source = uniform: the seconds of an action are all there is",
+      s.place_of({keys.front()}), fmt::join(keys, ", "), keys.size() == 1 ? "has" : "have"));
+}
+
 void add_conditional_keys(const Scenario& s, std::vector<std::string>* lines) {
   for (const ConditionalKey& row : kConditionalKeys) {
     const auto set = s.places.lower_bound(row.key);
     if (set == s.places.end() || row.holds(s)) continue;
+    if (s.costs.uniform && is_of_passes(set->first)) continue;  // add_keys_of_passes() tells
     const bool is_prefix = std::string_view(row.key).ends_with('_');
     if (is_prefix ? !set->first.starts_with(row.key) : set->first != row.key) continue;
     lines->push_back(fmt::format("{}: {} has no effect without {}", s.place_of({set->first}),
@@ -196,6 +221,7 @@ std::vector<std::string> idle_keys(const Scenario& scenario) {
   std::vector<std::string> lines;
   add_keys_of_kinds(scenario, &lines);
   add_tensor_word(scenario, &lines);
+  add_keys_of_passes(scenario, &lines);
   add_conditional_keys(scenario, &lines);
   return lines;
 }

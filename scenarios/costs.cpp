@@ -16,10 +16,11 @@ namespace {
 
 // Keys that mean nothing if the scenario gives the seconds of actions (costs.source = uniform).
 constexpr const char* kKeysWithoutUniform[] = {
-    "parallel.ep",         "parallel.expert_tp",  "train.zero",         "overlap.tensor",
-    "overlap.tensor_file", "overlap.context",     "overlap.expert",     "overlap.data_sms",
-    "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard",
-    "parallel.zero_hpz",   "schedule.vocabulary"};
+    "parallel.ep",         "parallel.expert_tp",  "train.zero",
+    "overlap.tensor",      "overlap.tensor_file", "overlap.context",
+    "overlap.expert",      "overlap.data_sms",    "overlap.p2p_sms",
+    "overlap.context_sms", "overlap.expert_sms",  "parallel.hsdp_shard",
+    "parallel.zero_hpz",   "schedule.vocabulary", "parallel.layers_per_stage"};
 
 // Fills in the seconds that follow from others: backward = input + weight; or input and weight are
 // half of backward each.

@@ -74,6 +74,27 @@ TEST_CASE("keys of leaves are said to have no effect on a star") {
             .empty());
 }
 
+TEST_CASE(
+    "keys of passes, links and limits that stated seconds or an order file leave idle are said "
+    "to") {
+  const auto said = [](const Names& sets) { return doubts_of(kUniform, sets); };
+  CHECK(said({"train.recompute=full", "overlap.grad_reduce=true", "overlap.bucket_MB=5"}) ==
+        Names{"--set: overlap.bucket_MB, overlap.grad_reduce, train.recompute have no effect with "
+              "costs.source = uniform: the seconds of an action are all there is"});
+  CHECK(said({"train.precision=fp8"}) ==
+        Names{"--set: train.precision has no effect with costs.source = uniform: the seconds of an "
+              "action are all there is"});
+  CHECK(said({"overlap.p2p=true", "overlap.batch_p2p=true"}).empty());
+  CHECK(said({"costs.p2p_s=1", "variability.background=0.5"}) ==
+        Names{"--set: variability.background has no effect without links: costs.p2p_MB or a "
+              "model"});
+  CHECK(said({"costs.p2p_MB=1", "cluster.preset=selene", "variability.background=0.5"}).empty());
+  const Folder folder;
+  const std::string order = folder.with("order.csv", "0F0,0B0,0F1,0B1\n1F0,1B0,1F1,1B1\n");
+  CHECK(said({"schedule.order=" + order, "parallel.global_batch=2", "schedule.memory_limit=1"}) ==
+        Names{"--set: schedule.memory_limit has no effect without an order by name or auto"});
+}
+
 TEST_CASE("a key that does nothing without another key is said to") {
   for (const auto& [set, condition] : std::vector<std::pair<std::string, std::string>>{
            {"model.kv_lora_rank=512", "model.mixer = latent"},

@@ -167,8 +167,8 @@ TEST_CASE("a rule is reported at the line that breaks it") {
 
 TEST_CASE("uniform costs leave no room for what an action's seconds do not say") {
   const Folder folder;
-  for (const char* key :
-       {"parallel.ep=3", "parallel.hsdp_shard=2", "train.zero=1", "overlap.tensor=ring"}) {
+  for (const char* key : {"parallel.ep=3", "parallel.hsdp_shard=2", "train.zero=1",
+                          "overlap.tensor=ring", "parallel.layers_per_stage=[1,3]"}) {
     const auto scenarios = try_load(folder, kUniform, {key, "parallel.dp=2"});
     REQUIRE_FALSE(scenarios.ok());
     CHECK(scenarios.error().text().find("with costs.source = uniform") != std::string::npos);
