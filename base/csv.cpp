@@ -105,6 +105,11 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
   return !quoted;
 }
 
+// Thrown at a byte 0, which would end the line for LineReader.
+struct NulByte {
+  int line = 0;
+};
+
 // Gives LineReader the bytes of a file, and adds the line end if the last line has none. Without
 // it, LineReader would read beyond the last line, into bytes of an earlier block.
 class WholeLines final : public io::ByteSourceBase {
@@ -113,10 +118,14 @@ class WholeLines final : public io::ByteSourceBase {
     if (file_ == nullptr) throw std::system_error(errno, std::generic_category());
   }
 
-  // Returns fewer than `size` bytes only at the end of the file, as LineReader requires.
+  // Returns fewer than `size` bytes only at the end of the file, as LineReader requires. Throws
+  // NulByte.
   int read(char* buffer, int size) override {
     auto got = std::fread(buffer, 1, static_cast<std::size_t>(size), file_.get());
     if (std::ferror(file_.get()) != 0) throw std::system_error(errno, std::generic_category());
+    char* const nul = std::find(buffer, buffer + got, '\0');
+    lines_ += static_cast<int>(std::count(buffer, nul, '\n'));
+    if (nul != buffer + got) throw NulByte{lines_ + 1};
     if (got > 0) last_ = buffer[got - 1];
     if (got < static_cast<std::size_t>(size) && last_ != '\n') buffer[got++] = last_ = '\n';
     return static_cast<int>(got);
@@ -128,6 +137,7 @@ class WholeLines final : public io::ByteSourceBase {
   };
   std::unique_ptr<std::FILE, Close> file_;
   char last_ = '\n';
+  int lines_ = 0;  // that have been given
 };
 
 }  // namespace
@@ -166,6 +176,8 @@ Result<CsvFile> read_csv(const std::string& path) {
     }
   } catch (const std::bad_alloc&) {
     throw;  // the line is not at fault
+  } catch (const NulByte& nul) {
+    return file.error(nul.line, "found a byte 0, expected text");
   } catch (const std::exception& e) {
     return file.error(number + 1, fmt::format("the line cannot be read: {}", e.what()));
   }

@@ -55,6 +55,8 @@ StageSamples samples_of(const TraceTable& trace) {
 Result<std::vector<OrderCosts>> measured_costs(const std::string& trace,
                                                std::vector<OrderCosts> priced) {
   ASSIGN_OR_RETURN(const TraceTable table, read_trace_csv(trace));
+  if (meta_value(table, "complete") == "no")
+    return Error::at(trace, "found '# complete: no', expected a complete trace");
   StageSamples samples = samples_of(table);
   const auto median_s = [&](std::size_t stage, OpKind kind) -> std::optional<double> {
     const auto found = samples.find({static_cast<int>(stage), kind});

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <optional>
 
 #include "base/csv.h"
 #include "schedule/order/order_fault.h"
@@ -124,18 +125,22 @@ constexpr const char* kNoRows = "found no rows, expected a row of actions a rank
 // Reads a comment such as "chains: 2". Returns `otherwise` if there is none.
 Result<int> stated(const CsvFile& file, std::string_view key, int otherwise,
                    const RowError& row_error) {
+  std::optional<int> number;
   for (std::size_t i = 0; i < file.comments.size(); ++i) {
     std::string_view value = file.comments[i];
     if (!value.starts_with(key) || !value.substr(key.size()).starts_with(':')) continue;
     value.remove_prefix(key.size() + 1);
     take(&value, " \t");
-    if (value == "1") return 1;
-    if (value == "2") return 2;
     // The comments are a file's first lines.
-    return row_error(static_cast<int>(i) + 1, 0,
-                     fmt::format("found {} {}, expected 1 or 2", value, key));
+    const auto fault = [&](const std::string& message) {
+      return row_error(static_cast<int>(i) + 1, 0, message);
+    };
+    if (value != "1" && value != "2")
+      return fault(fmt::format("found {} {}, expected 1 or 2", value, key));
+    if (number) return fault(fmt::format("found '# {}' a second time, expected it once", key));
+    number = value == "1" ? 1 : 2;
   }
-  return otherwise;
+  return number.value_or(otherwise);
 }
 
 Result<std::vector<Action>> parse_row(const CsvRow& row, const RowError& row_error) {

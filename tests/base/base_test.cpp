@@ -223,6 +223,14 @@ TEST_CASE("a quote that is never closed is an error with its line") {
         "file.csv:2: found a quote that is never closed, expected a closing \"");
 }
 
+TEST_CASE("a byte 0 is an error with its line, as what follows it in the line would be lost") {
+  CHECK(error_of(read_csv, std::string("a\n0B0\0,1\nb\n", 11)) ==
+        "file.csv:2: found a byte 0, expected text");
+  const std::string many(3'000'000, '\n');
+  CHECK(error_of(read_csv, many + std::string("\0", 1)) ==
+        "file.csv:3000001: found a byte 0, expected text");
+}
+
 TEST_CASE("a missing file, a folder and a name that is too long are errors, not crashes") {
   const Folder folder;
   CHECK(read_csv(folder / "no.csv").error().text() ==

@@ -149,6 +149,9 @@ TEST_CASE("op times that no order can be made for are refused in one line") {
   refused("four.toml --op-times two.csv" + kAuto,
           "two.csv: found a trace of 2 stages, expected pp x vpp = 4");
   refused("four.toml --op-times none.csv" + kAuto, "none.csv");
+  sandbox.file("part.csv", "# complete: no\n" + sandbox.read("two.csv"));
+  refused("four.toml --op-times part.csv" + kAuto,
+          "part.csv: found '# complete: no', expected a complete trace");
   refused("four.toml --set schedule.order=zb1p --op-times two.csv",
           "found --op-times with an order that is given");
   refused("--order zb1p --pp 4 --op-times two.csv",

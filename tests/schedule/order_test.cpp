@@ -367,6 +367,8 @@ TEST_CASE("a bad file gives one line: file, line, cell, what was found") {
   CHECK(read_error("0F0,0B0\n1F0\n") ==
         ":2: rank 1: found 1F0 and no backward of it, expected 1B0, or 1I0 and 1W0");
   CHECK(read_error("# chains: 3\n0F0,0B0\n") == ":1: found 3 chains, expected 1 or 2");
+  CHECK(read_error("# chains: 2\n# chains: 1\n0F0,0B0\n") ==
+        ":2: found '# chains' a second time, expected it once");
   CHECK(read_error("999999F999999,0B0\n") ==
         ":1: found no actions of stage 1, expected stages 0 to 999999");
   CHECK(read_error("0F999999,0B0\n") ==
