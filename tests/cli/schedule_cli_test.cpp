@@ -64,15 +64,23 @@ TEST_CASE("an order that is made for a run's times is explained by them") {
   // Stage 1 works 8 x 10 ms, the other three 8 x 5 ms: 50 ms in the mean.
   const Sandbox sandbox;
   sandbox.file("four.toml", kFour);
-  REQUIRE(sandbox.tandem("simulate four.toml --engine ideal --trace slow.csv" + kSlow).status == 0);
-  const Ran ran = sandbox.tandem("schedule four.toml --explain --wide --op-times slow.csv" + kAuto);
-  INFO(ran.err << ran.out);
-  REQUIRE(ran.status == 0);
-  const auto has = [&](const char* text) { return ran.out.find(text) != std::string::npos; };
-  CHECK(has("the mean rank works 0.05 s"));
-  CHECK(has("rank 1 works 1.6 times as long as the mean rank"));
-  CHECK(has("Its stages take what they took in slow.csv."));
-  CHECK_FALSE(has("The whole iteration"));
+  // Of DualPipe the trace has two chains of the four stages.
+  for (const char* order : {"1f1b", "dualpipe"}) {
+    REQUIRE(sandbox
+                .tandem(fmt::format("simulate four.toml --engine ideal --trace slow.csv --set "
+                                    "schedule.order={}{}",
+                                    order, kSlow))
+                .status == 0);
+    const Ran ran =
+        sandbox.tandem("schedule four.toml --explain --wide --op-times slow.csv" + kAuto);
+    INFO(order << ran.err << ran.out);
+    REQUIRE(ran.status == 0);
+    const auto has = [&](const char* text) { return ran.out.find(text) != std::string::npos; };
+    CHECK(has("the mean rank works 0.05 s"));
+    CHECK(has("rank 1 works 1.6 times as long as the mean rank"));
+    CHECK(has("Its stages take what they took in slow.csv."));
+    CHECK_FALSE(has("The whole iteration"));
+  }
 }
 
 TEST_CASE("a real run's trace makes an order that plays") {
@@ -148,6 +156,12 @@ TEST_CASE("op times that no order can be made for are refused in one line") {
   };
   refused("four.toml --op-times two.csv" + kAuto,
           "two.csv: found a trace of 2 stages, expected pp x vpp = 4");
+  REQUIRE(sandbox
+              .tandem("simulate four.toml --engine ideal --trace dual.csv --set "
+                      "schedule.order=dualpipe")
+              .status == 0);
+  refused("four.toml --set parallel.vpp=2 --op-times dual.csv" + kAuto,
+          "dual.csv: found a trace of 8 stages in two chains, expected pp x vpp = 8 a chain");
   refused("four.toml --op-times none.csv" + kAuto, "none.csv");
   sandbox.file("part.csv", "# complete: no\n" + sandbox.read("two.csv"));
   refused("four.toml --op-times part.csv" + kAuto,
