@@ -308,8 +308,7 @@ void add_schedule(const Command& app) {
                  "F,I,W[,C]: times of a forward, an input gradient, a weight gradient and a "
                  "transfer; zero-bubble orders are made for them, and the grid is drawn with "
                  "them (without transfers); default 1,1,1");
-  command.option("--memory-limit", &options->order.memory_limit, memory_limit_help())
-      .at_least_one();
+  command.option("--memory-limit", &options->order.memory_limit, memory_limit_help()).positive();
   command.flag("--expert-overlap", &options->order.expert_overlap,
                fmt::format("{}, with --pp 1 or --vpp: one more warm-up and pairs of F and B, as "
                            "Megatron-LM where experts overlap",

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -83,6 +84,18 @@ CLI::Validator count() {
           "POSITIVE"};
 }
 
+// Checks for a number above 0. CLI11's own check lets nan pass.
+CLI::Validator above_zero() {
+  return {[](const std::string& text) {
+            double value = 0;
+            const bool is_number = CLI::detail::lexical_cast(text, value) && std::isfinite(value);
+            return is_number && value > 0
+                       ? std::string()
+                       : fmt::format("found {}, expected a number above 0", text);
+          },
+          "POSITIVE"};
+}
+
 // Checks for a number from `least` to `most`. CLI11's own check lets nan pass.
 template <class Number>
 CLI::Validator within(Number least, Number most) {
@@ -123,6 +136,7 @@ Option Option::range(Bytes least, Bytes most) const {
   return Option(option_->check(within(least, most)));
 }
 Option Option::at_least_one() const { return Option(option_->check(count())); }
+Option Option::positive() const { return Option(option_->check(above_zero())); }
 Option Option::not_negative() const { return Option(option_->check(CLI::NonNegativeNumber)); }
 Option Option::one_value_each() const { return Option(option_->allow_extra_args(false)); }
 Option Option::as_size() const { return Option(option_->transform(CLI::AsSizeValue(false))); }

@@ -31,6 +31,7 @@ class Option {
   Option range(double least, double most) const;
   Option range(Bytes least, Bytes most) const;
   Option at_least_one() const;
+  Option positive() const;
   Option not_negative() const;
   // Takes one value each time that a repeatable option is given.
   Option one_value_each() const;

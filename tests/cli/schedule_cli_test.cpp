@@ -173,6 +173,18 @@ TEST_CASE("op times that no order can be made for are refused in one line") {
   refused("four.toml --budget 1", "found --budget with an order that is given");
 }
 
+TEST_CASE("a limit of memory is any number above 0, as in scenarios") {
+  // Whole activations fit.
+  const Sandbox sandbox;
+  const std::string zb1p = "schedule --order zb1p --pp 4 --microbatches 8 --memory-limit ";
+  const Ran ran = sandbox.tandem(zb1p + "1.5");
+  CHECK(ran.status == 0);
+  CHECK(ran.out == sandbox.tandem(zb1p + "1").out);
+  for (const char* limit : {"0", "nan", "inf", "x"})
+    check_refused(sandbox.tandem(zb1p + limit),
+                  fmt::format("--memory-limit: found {}, expected a number above 0", limit));
+}
+
 TEST_CASE("a module for Primus plays as the order that it was made of") {
   const Sandbox sandbox;
   sandbox.file("four.toml", kFour);
