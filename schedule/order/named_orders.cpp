@@ -302,7 +302,7 @@ constexpr OrderTraits kOrders[] = {
      .rounds = zb_groups,
      .splits_backwards = true},
     greedy<twice_pp>("zbv", "2pp", kInAV),
-    greedy<v_half_limits>("v-half", "pp + 2", kInAV),
+    greedy<v_half_limits>("v-half", "2floor(pp / 2) + 2", kInAV),
     greedy<v_min_limits>("v-min", "2ceil((pp + 2) / 3)", kInAV),
     {.name = "dualpipe",
      .make = both_ways,

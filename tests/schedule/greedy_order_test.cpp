@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -114,6 +115,26 @@ TEST_CASE("greedy orders hold p, 2p, 2p, about p + 2 and 2ceil((p + 2) / 3) from
   CHECK(most_live(made_order(spec_of("v-half", 8, 32))) <= 10);
   CHECK(most_live(made_order(spec_of("v-min", 4, 16))) <= 4);
   CHECK(most_live(made_order(spec_of("v-min", 8, 32))) <= 8);
+}
+
+TEST_CASE("the limits that help texts name are those that orders have") {
+  for (const int pp : {4, 5, 8}) {
+    const std::map<std::string, std::pair<std::string, int>> rules = {
+        {"zb1p", {"pp", pp}},
+        {"zb2p", {"2pp", 2 * pp}},
+        {"zbv", {"2pp", 2 * pp}},
+        {"v-half", {"2floor(pp / 2) + 2", 2 * (pp / 2) + 2}},
+        {"v-min", {"2ceil((pp + 2) / 3)", 2 * ((pp + 4) / 3)}}};
+    for (const std::string& name : kGreedy) {
+      INFO(name << " pp " << pp);
+      const auto& [rule, limit] = rules.at(name);
+      CHECK(traits_of(name).memory_rule == rule);
+      OrderSpec spec = spec_of(name, pp, 4 * pp);
+      const Order order = made_order(spec);
+      spec.memory_limit = limit;
+      CHECK(made_order(spec).ranks == order.ranks);
+    }
+  }
 }
 
 TEST_CASE("the unit of the costs does not matter") {
