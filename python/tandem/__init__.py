@@ -18,7 +18,15 @@ from .errors import Error, InputError, MissingError, RunError
 from .measured import Comparison, ProfileComparison, RealRun, Validation
 from .progress import Progress
 from .results import Explanation, Order, Page, Result, Results, Trace, parsed
-from .scenario import among_words, call_parameters, order_words, whole, within
+from .scenario import (
+    among_words,
+    call_parameters,
+    number,
+    number_list,
+    order_words,
+    whole,
+    within,
+)
 from .searched import Candidate, Plan, Sizing, Sweep, Tuned
 
 __version__ = _tandem.__version__
@@ -264,6 +272,8 @@ def schedule(
     may hold.
     """
     name, file, rows = order_words(order)
+    if expert_overlap not in (True, False):
+        raise InputError(f"expert_overlap: found {expert_overlap!r}, expected True or False")
     has_scenario = scenario is not None
     has_order = bool(name or file) or rows is not None
     if has_order == has_scenario:
@@ -287,8 +297,8 @@ def schedule(
                 whole("microbatches", microbatches),
                 0 if vpp is None else whole("vpp", vpp),
                 0 if group is None else whole("group", group),
-                [float(time) for time in costs],
-                memory_limit,
+                number_list("costs", costs),
+                number("memory_limit", memory_limit),
                 expert_overlap,
             )
         )

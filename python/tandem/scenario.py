@@ -1,6 +1,7 @@
 """Turns scenarios and settings, given as paths or dicts, into the library's parameters."""
 
 import json
+import math
 import numbers
 import os
 import re
@@ -42,6 +43,23 @@ def within(name, value, least, most):
     if not isinstance(value, kind) or not least <= value <= most:
         raise InputError(f"{name}: found {value!r}, expected {least} to {most}")
     return type(least)(value)
+
+
+def number(name, value):
+    """Returns the value as a float; raises InputError unless it is a finite number."""
+    try:
+        if isinstance(value, numbers.Real) and math.isfinite(value):
+            return float(value)
+    except OverflowError:  # an int beyond all floats
+        value = math.inf
+    raise InputError(f"{name}: found {_found(value)}, expected a number")
+
+
+def number_list(name, values):
+    """Returns the values as a list of floats; raises InputError unless they are numbers."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{name}: found {_found(values)}, expected a list of numbers")
+    return [number(name, value) for value in values]
 
 
 _MOST_LEVELS = 16  # of nested dicts and lists: far more than any setting has

@@ -382,6 +382,12 @@ class Faults(unittest.TestCase):
             (lambda: tandem.schedule(order="interleaved", pp=2, microbatches=4, vpp=-1), "vpp: "),
             (lambda: tandem.schedule(order="1f1b", pp=2, microbatches=4, group=2), "group"),
             (lambda: tandem.schedule(order="zbv", pp=2, microbatches=4, costs=[1]), "costs: found"),
+            (lambda: tandem.schedule(order="zbv", pp=2, costs="1,2,1"), "costs: found '1,2,1'"),
+            (lambda: tandem.schedule(order="zbv", pp=2, costs=None), "costs: found NoneType, exp"),
+            (lambda: tandem.schedule(order="zbv", pp=2, costs=["F", 1, 1]), "costs: found 'F'"),
+            (lambda: tandem.schedule(order="zbv", pp=2, costs=[10**400, 1, 1]), "costs: found inf"),
+            (lambda: tandem.schedule(order="zbv", pp=2, memory_limit="2"), "memory_limit: found"),
+            (lambda: tandem.schedule(order="zbv", pp=2, expert_overlap="x"), "expert_overlap: "),
             (
                 lambda: tandem.schedule(order=[["0F0", "0B0", "X9"]]),
                 "order: row 1, cell 3: found 'X9', expected a stage",
