@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <new>
 #include <sstream>
 #include <system_error>
@@ -71,15 +72,19 @@ Status check_chosen(const CLI::App& app, const Chosen& chosen) {
   return check_options(name, input, options);
 }
 
-// Checks for a whole number of at least 1. CLI11's own check would answer 0 with the range of
-// doubles.
+// Checks for a whole number of at least 1 that an int can hold. CLI11's own check would answer 0
+// with the range of doubles, say of a larger number only that it cannot be converted, and take 010
+// for 8.
 CLI::Validator count() {
   return {[](const std::string& text) {
-            const bool digits =
-                !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-            return digits && text.find_first_not_of('0') != std::string::npos
+            const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+            if (!digits || text.empty() || text.front() == '0')
+              return fmt::format("found {}, expected a whole number of at least 1", text);
+            int value = 0;
+            return CLI::detail::lexical_cast(text, value)
                        ? std::string()
-                       : fmt::format("found {}, expected a whole number of at least 1", text);
+                       : fmt::format("found {}, expected at most {}", text,
+                                     std::numeric_limits<int>::max());
           },
           "POSITIVE"};
 }

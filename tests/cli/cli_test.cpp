@@ -134,6 +134,10 @@ TEST_CASE("wrong use is one line on stderr and exit status 2") {
                 "found --explain, expected --format grid with it");
   check_refused(box.tandem("schedule --order 1f1b --only x"),
                 "found --only, expected it with a SCENARIO.toml only");
+  check_refused(box.tandem("schedule --order 1f1b --pp 99999999999"),
+                "--pp: found 99999999999, expected at most 2147483647");
+  check_refused(box.tandem("schedule --order 1f1b --pp 010"),
+                "--pp: found 010, expected a whole number of at least 1");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2"), "--costs: found 2 numbers, exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2,x"), "--costs: found '1,2,x', exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,1e9,1"), "--costs: found ");
