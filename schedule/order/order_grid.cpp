@@ -166,6 +166,8 @@ Result<OrderCosts> order_costs(std::span<const double> times) {
     if (!(time >= 0 && time < 1e300))
       return Error::at("--costs", fmt::format("found {}, expected numbers, not negative", time));
   }
+  if (times[0] + times[1] + times[2] == 0)
+    return Error::at("--costs", "found F, I and W of 0, expected times above 0");
   for (const double a : times.first(3)) {
     for (const double b : times.first(3)) {
       if (b > 0 && a > kMostTimes * b)
@@ -192,6 +194,15 @@ Status check_grid(double ranks, double stages, double microbatches) {
 
 Status check_grid(const Order& order, const GridCosts& costs) {
   RETURN_IF_ERROR(check_grid(order.pp(), order.stages, order.microbatches));
+  for (const std::vector<Action>& actions : order.ranks) {
+    for (const Action& action : actions) {
+      if (is_compute(action.kind) && !is_vocabulary(action.kind) &&
+          cost_of(costs, action.kind) == 0)
+        return Error::at("--costs", fmt::format("found a time of 0 for {}, expected one above 0: "
+                                                "a grid cannot show it",
+                                                to_text(action)));
+    }
+  }
   const std::vector<double> used = used_costs(order, costs);
   if (order.vocabulary == 0 || used.empty()) return Done{};
   const double shortest = *std::ranges::min_element(used),

@@ -48,7 +48,7 @@ struct GridCosts {
 };
 
 // Makes costs of F,I,W or F,I,W,C in any one unit. Errors: another count of numbers, negative ones,
-// and times whose grid would be too wide.
+// no compute at all, and times whose grid would be too wide.
 Result<OrderCosts> order_costs(std::span<const double> times);
 
 // Returns an Error if the grid of an order of these sizes is larger than anyone would look at. It
@@ -56,7 +56,7 @@ Result<OrderCosts> order_costs(std::span<const double> times);
 Status check_grid(double ranks, double stages, double microbatches);
 
 // Does the same for an order that is made. The grid is also too wide if its passes take very long
-// or short beside the vocabulary's.
+// or short beside the vocabulary's, and cannot show a pass that takes no time.
 Status check_grid(const Order& order, const GridCosts& costs);
 
 // Draws the order, replayed without communication: a row a rank, a column a time slot. "." is idle,

@@ -141,6 +141,9 @@ TEST_CASE("wrong use is one line on stderr and exit status 2") {
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2"), "--costs: found 2 numbers, exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2,x"), "--costs: found '1,2,x', exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,1e9,1"), "--costs: found ");
+  for (const std::string explain : {"", " --explain"})
+    check_refused(box.tandem("schedule --order 1f1b --costs 0,0,0" + explain),
+                  "--costs: found F, I and W of 0, expected times above 0");
   check_refused(box.tandem("simulate small.toml --set parallel.tp"), "--set: found 'parallel.tp'");
   check_refused(box.tandem("simulate small.toml --only 39B"), "--only: found no run whose name");
   check_refused(box.tandem("simulate small.toml --plot x.svg --files-of x"),

@@ -437,6 +437,15 @@ TEST_CASE("a grid is refused whose passes take far longer than the vocabulary's"
         "vocabulary's S and T take 1");
 }
 
+TEST_CASE("a grid is refused where a pass of the order takes no time, as it would not show") {
+  const Order whole = made_order({"1f1b", 2, 1, 3});
+  CHECK(check_grid(whole, {0, 2, 1, 1}).error().text() ==
+        "--costs: found a time of 0 for 0F0, expected one above 0: a grid cannot show it");
+  CHECK(check_grid(whole, {1, 1, 1, 0}).ok());  // it has no W
+  CHECK(check_grid(order_of({"0F0,0I0,0W0"}), {1, 1, 1, 0}).error().text() ==
+        "--costs: found a time of 0 for 0W0, expected one above 0: a grid cannot show it");
+}
+
 TEST_CASE("the grid's slot divides all the costs") {
   // F = 1, B = 1.5: slots of 0.5.
   CHECK(to_grid(made_order({"1f1b", 1, 1, 1}), {1, 1.5, 1, 1}) ==
