@@ -24,6 +24,16 @@ struct KeyRow {
            : help.starts_with("list of integers") ? KeyType::Integers
                                                   : KeyType::Text;
   }
+
+  // Returns the default's first word: "1" here; empty: the key has none.
+  constexpr std::string_view default_word() const {
+    constexpr std::string_view kBefore = "; default ";
+    const std::size_t at = help.find(kBefore);
+    if (at == std::string_view::npos) return {};
+    const std::string_view text = help.substr(at + kBefore.size());
+    const std::string_view word = text.substr(0, text.find_first_of(" ,:;"));
+    return word.ends_with('.') ? word.substr(0, word.size() - 1) : word;
+  }
 };
 
 // Returns the type of a key whose value is a Value.

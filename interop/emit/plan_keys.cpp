@@ -12,16 +12,12 @@
 namespace tandem {
 namespace {
 
-// Returns whether a value is its key's default. Most defaults are "off" in some form; fusions and
-// resharding are on by default. recompute_layers and group have no default: no number is "true".
+// Returns whether a value is its key's default. `tp` is the plan's tensor parallel size.
 bool is_default(std::string_view key, std::string_view value, std::string_view tp) {
   if (key == "parallel.expert_tp") return value == tp;
-  if (key == "train.amax_reduction") return value == "all";
-  if (key == "train.fp8_recipe") return value == "delayed";
-  if (matches_any(key,
-                  {"train.fused_*", "train.reshard_*", "train.recompute_layers", "schedule.group"}))
-    return value == "true";
-  return matches_any(value, {"0", "1", "false", "off", "none"});
+  if (key == "overlap.p2p") return value == "false";  // the default of 1f1b, and without a pipeline
+  const KeyRow* const row = keys::find(key);
+  return row != nullptr && value == row->default_word();
 }
 
 }  // namespace

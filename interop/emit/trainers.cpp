@@ -79,6 +79,19 @@ void add_parallel(PlanKeys* keys, JsonFields* fields) {
   }
 }
 
+// Adds where the optimizer's states are. Stage 3 alone reads `ratio`; the others offload them all
+// (runtime/zero/offload_config.py at edaa7221).
+void add_offload(PlanKeys* keys, long long stage, std::string* section) {
+  const std::string share = keys->text("train.optimizer_offload", "0");
+  if (share == "0") return;
+  if (stage == 0 || (stage < 3 && share != "1"))
+    return keys->leave("train.optimizer_offload", "all of it with ZeRO, a part with stage 3 only");
+  *section += ", \"offload_optimizer\": {\"device\": \"cpu\"";
+  if (share != "1") *section += fmt::format(", \"ratio\": {}", share);
+  *section += "}";
+  keys->require("DeepSpeedCPUAdam, if the script makes the optimizer: others are refused");
+}
+
 void add_zero(PlanKeys* keys, JsonFields* fields) {
   const long long zero = keys->whole("train.zero", 0);
   const bool reduces = keys->flag("overlap.grad_reduce", false);
@@ -108,6 +121,7 @@ void add_zero(PlanKeys* keys, JsonFields* fields) {
     if (zero != 3) keys->leave("parallel.zero_hpz", "stage 3 only");
     if (zero == 3) stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
   }
+  add_offload(keys, zero, &stage);
   fields->add("zero_optimization", stage + "}");
 }
 
@@ -204,6 +218,7 @@ std::string fsdp_text(PlanKeys* keys) {
     keys->leave("overlap.param_gather", "parameters are always gathered ahead");
   note_kernels(keys, "unfused", "te");
   note_above_one(keys, "parallel.pp", "FSDP has no pipeline");
+  keys->ignore("schedule.order");  // the pipeline's
   note_above_one(keys, "parallel.ep", "FSDP cuts no experts");
   keys->leave("parallel.micro_batch", "the script's per_device_train_batch_size");
   const long long micro = keys->whole("parallel.micro_batch", 1);

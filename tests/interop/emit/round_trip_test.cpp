@@ -83,6 +83,7 @@ const Effect kEffects[] = {
     {"train.framework", EFFECT(trainer_of(s.job.plan))},
     {"train.precision", EFFECT(s.job.plan.precision)},
     {"train.gradient_dtype", EFFECT(s.job.plan.gradient_dtype)},
+    {"train.optimizer_offload", EFFECT(s.job.plan.optimizer_offload)},
     {"train.flash_attention", EFFECT(s.job.plan.flash_attention)},
     {"train.cross_entropy", EFFECT(logit_bytes(s.job.plan))},
     {"train.recompute", EFFECT(s.job.plan.recompute)},
@@ -176,6 +177,42 @@ TEST_CASE("DeepSpeed's file imports as the plan, but for what it lists") {
   CHECK(deepspeed({{"train.recompute", "full"}}) == "train.recompute");
   CHECK(deepspeed({{"train.framework", "megatron"}, {"train.cross_entropy", "te"}}) ==
         "train.framework train.cross_entropy");
+}
+
+// runtime/zero/offload_config.py at edaa7221: a ratio with stage 3 only.
+TEST_CASE("DeepSpeed offloads the optimizer with ZeRO, and a part of it with stage 3") {
+  const auto lost_of = [](const char* zero, const char* share) {
+    return lost("deepspeed", "ds_config.json",
+                {{"train.framework", "deepspeed"},
+                 {"train.zero", zero},
+                 {"train.optimizer_offload", share},
+                 {"overlap.grad_reduce", "false"},
+                 {"overlap.param_gather", zero[0] == '3' ? "true" : "false"}});
+  };
+  for (const char* zero : {"1", "2", "3"}) CHECK(lost_of(zero, "1").empty());
+  CHECK(lost_of("3", "0.5").empty());
+  CHECK(lost_of("2", "0.5") == "train.optimizer_offload");
+  CHECK(lost_of("0", "1") == "train.optimizer_offload");
+}
+
+TEST_CASE("values that look like defaults are listed where the key has another one") {
+  const auto lists = [](const char* format, const char* key, const char* value) {
+    const auto text = emit_plan(format, with(kChosen, {{key, value}}));
+    REQUIRE(text.ok());
+    return has(*text, fmt::format("{} = {}", key, value));
+  };
+  for (const char* format : {"fsdp", "torchtitan"}) {
+    INFO(format);
+    CHECK(lists(format, "train.optimizer_offload", "1"));
+    CHECK(lists(format, "overlap.bucket_MB", "1"));
+    CHECK(lists(format, "overlap.shared_experts", "false"));
+    CHECK(lists(format, "overlap.align_param_gather", "false"));
+    // Defaults are listed by no word.
+    CHECK_FALSE(lists(format, "train.optimizer", "adam"));
+    CHECK_FALSE(lists(format, "train.optimizer_offload", "0"));
+    CHECK_FALSE(lists(format, "overlap.shared_experts", "true"));
+    CHECK_FALSE(lists(format, "parallel.vpp", "1"));
+  }
 }
 
 TEST_CASE("Accelerate's file imports as the plan, but for what it lists") {
