@@ -97,25 +97,23 @@ Status check_tune(const TuneCommand& options) {
   return check_html_page(options.report);
 }
 
-// Searches, and prints each better plan on a terminal as it is found.
+// Searches, and prints each better plan on a terminal as it is found. `narrowed`: has the
+// framework.
 Result<Tuned> search_plans(const TuneCommand& options, const Scenario& scenario, const Space& space,
-                           const Framework* framework) {
+                           TuneOptions narrowed) {
   end_search_at_interrupt();
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  return tune(scenario, space,
-              {.framework = framework,
-               .keep = options.keep,
-               .refine = options.refine,
-               .jobs = jobs_or_cores(options.jobs),
-               .engine = engine_of(options.engine),
-               .detail = options.report.empty() ? Detail::None : Detail::Timeline,
-               .stop = [] { return interrupted != 0; },
-               .seconds = options.seconds,
-               .on_better =
-                   [terminal](const Found& found, bool keeps_rules) {
-                     if (terminal)
-                       fmt::print(stderr, "\r\033[K{}\n", better_line(found, keeps_rules));
-                   }});
+  narrowed.keep = options.keep;
+  narrowed.refine = options.refine;
+  narrowed.jobs = jobs_or_cores(options.jobs);
+  narrowed.engine = engine_of(options.engine);
+  narrowed.detail = options.report.empty() ? Detail::None : Detail::Timeline;
+  narrowed.stop = [] { return interrupted != 0; };
+  narrowed.seconds = options.seconds;
+  if (isatty(STDERR_FILENO) != 0)
+    narrowed.on_better = [](const Found& found, bool keeps_rules) {
+      fmt::print(stderr, "\r\033[K{}\n", better_line(found, keeps_rules));
+    };
+  return tune(scenario, space, narrowed);
 }
 
 // Returns the command that simulates the scenario with this command's options.
@@ -152,11 +150,11 @@ Status run_tune(TuneCommand options) {
   RETURN_IF_ERROR(check_tune(options));
   KeySettings sets;
   ASSIGN_OR_RETURN(Space space, Space::among(options.among));
-  const Framework* framework = nullptr;
-  const std::string& narrowed = options.framework.empty() ? options.emit : options.framework;
-  if (!narrowed.empty()) {
-    ASSIGN_OR_RETURN(framework, framework_named(narrowed));
-    space = space.run_by(*framework);
+  TuneOptions narrowed;
+  const std::string& framework = options.framework.empty() ? options.emit : options.framework;
+  if (!framework.empty()) {
+    ASSIGN_OR_RETURN(narrowed.framework, framework_named(framework));
+    space = space.run_by(*narrowed.framework);
   }
   const auto load = [&]() -> Result<Scenario> {
     ASSIGN_OR_RETURN(sets, parse_sets(options.sets));
@@ -165,14 +163,15 @@ Status run_tune(TuneCommand options) {
     return only_run(scenarios, options.input);
   };
   ASSIGN_OR_RETURN(Scenario scenario, load());
-  if (framework != nullptr) {  // its settings depend on those of the scenario
-    for (const std::string& set : trainer_settings(*framework, scenario))
-      options.sets.push_back(set);
+  if (narrowed.framework != nullptr) {  // its settings depend on those of the scenario
+    narrowed.trainer = trainer_settings(*narrowed.framework, scenario);
+    for (const auto& [key, value] : narrowed.trainer)
+      options.sets.push_back(fmt::format("{}={}", key, value));
     ASSIGN_OR_RETURN(scenario, load());
   }
   for (const std::string& note : scenario.notes) say("warning: " + note);
   for (const std::string& doubt : doubts_of_any_plan(scenario)) say("warning: " + doubt);
-  ASSIGN_OR_RETURN(const Tuned tuned, search_plans(options, scenario, space, framework));
+  ASSIGN_OR_RETURN(const Tuned tuned, search_plans(options, scenario, space, narrowed));
   return write_results(options, scenario, sets, tuned);
 }
 

@@ -400,8 +400,8 @@ Result<std::string> tune_plan(const CallParameters& call, const std::vector<std:
   ASSIGN_OR_RETURN(Scenario scenario, scenario_of(call));
   if (options.framework != nullptr) {  // its settings depend on those of the scenario
     CallParameters narrowed = call;
-    for (const std::string& set : trainer_settings(*options.framework, scenario))
-      narrowed.sets.push_back(set);
+    options.trainer = trainer_settings(*options.framework, scenario);
+    for (const auto& [key, value] : options.trainer) narrowed.sets.push_back(key + "=" + value);
     ASSIGN_OR_RETURN(scenario, scenario_of(narrowed));
   }
   ASSIGN_OR_RETURN(options.engine, available_engine(call));

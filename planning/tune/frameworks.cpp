@@ -423,14 +423,14 @@ Result<const Framework*> framework_named(const std::string& name) {
                            fmt::join(names, ", "), nearest(name, names))};
 }
 
-std::vector<std::string> trainer_settings(const Framework& framework, const Scenario& scenario) {
+std::vector<std::pair<std::string, std::string>> trainer_settings(const Framework& framework,
+                                                                  const Scenario& scenario) {
   const auto states = [&](const char* key) { return scenario.places.contains(key); };
   const bool states_loss = states("train.cross_entropy") || states("train.fused_cross_entropy");
-  std::vector<std::string> settings;
-  if (!states("train.framework"))
-    settings.push_back(fmt::format("train.framework={}", framework.trainer));
+  std::vector<std::pair<std::string, std::string>> settings;
+  if (!states("train.framework")) settings.emplace_back("train.framework", framework.trainer);
   if (!framework.loss.empty() && !states_loss)
-    settings.push_back(fmt::format("train.cross_entropy={}", framework.loss));
+    settings.emplace_back("train.cross_entropy", framework.loss);
   return settings;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -45,9 +46,10 @@ std::span<const Framework> frameworks();
 // Returns the framework of this name. Error: there is none; it names the nearest.
 Result<const Framework*> framework_named(const std::string& name);
 
-// Returns the framework's settings that count for memory, such as "train.framework=fsdp", where the
-// scenario states none.
-std::vector<std::string> trainer_settings(const Framework& framework, const Scenario& scenario);
+// Returns the framework's settings that count for memory, such as "train.framework", "fsdp", where
+// the scenario states none.
+std::vector<std::pair<std::string, std::string>> trainer_settings(const Framework& framework,
+                                                                  const Scenario& scenario);
 
 // Returns the first rule that the plan breaks, as text such as "train.zero = 0,1"; empty: none.
 std::string broken_rule(const Framework& framework, const Scenario& base,

@@ -279,6 +279,22 @@ std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) 
   return cleared;
 }
 
+// Returns Tuned::assumes. ZeRO 2 and 3 without cuts of the model count as DeepSpeed's
+// (trainer_of()).
+std::string assumed_trainer(const Scenario& base, const Space& space) {
+  const auto may_be = [&](const char* key, const std::vector<std::string>& values) {
+    const std::vector<std::string> named = space.named(key);
+    return named.empty() || std::ranges::find_first_of(named, values) != named.end();
+  };
+  const bool may_differ =
+      may_be("train.zero", {"2", "3"}) && may_be("parallel.tp", {"1"}) &&
+      may_be("parallel.pp", {"1"}) && may_be("train.precision", {"fp32", "fp16", "bf16"}) &&
+      (!is_quantized(base.job.plan.precision) || !space.named("train.precision").empty());
+  if (base.job.plan.trainer || base.cluster.gpus == 1 || !may_differ) return "";
+  return "No framework is named: ZeRO 2 and 3 in 16 bits with tp 1 and pp 1 count DeepSpeed's "
+         "memory, which is the most, and others Megatron-LM's; with --framework more may fit.";
+}
+
 // Checks that kernels have prices in each precision that the user names: the GPU must have a rate
 // for it, and a cost table must have been measured in it.
 Status check_precisions(const Scenario& base, const Space& space) {
@@ -420,7 +436,9 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
               .search_s = std::chrono::duration<double>(found.end - begin).count(),
               .best_ns = found.best.front().iteration_ns,
               .verdicts = found.verdicts,
-              .cleared = cleared_keys(base, space)};
+              .cleared = cleared_keys(base, space),
+              .trainer = options.trainer,
+              .assumes = assumed_trainer(base, space)};
   tuned.bound_ns = std::min(found.result.bound_ns, tuned.best_ns);
   if (options.framework != nullptr) {
     tuned.framework = options.framework->name;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -70,12 +71,19 @@ struct Tuned {
   // Keys that the scenario sets and a search's plans do not have. Without them, a plan's settings
   // are the whole plan.
   std::vector<std::string> cleared;
-  std::string framework;   // of options; it can run all plans but perhaps the scenario's own
+  std::string framework;  // of options; it can run all plans but perhaps the scenario's own
+  // The settings of options, which each plan has beside its own.
+  std::vector<std::pair<std::string, std::string>> trainer;
+  // Says whose memory plans count where nothing names a framework; empty: something does, or all
+  // count alike.
+  std::string assumes;
   std::string own_breaks;  // the framework's rule that the scenario's own plan breaks; empty: none
 };
 
 struct TuneOptions {
   const Framework* framework = nullptr;  // the space is narrowed to its plans
+  // The framework's settings (trainer_settings()), which the scenario has.
+  std::vector<std::pair<std::string, std::string>> trainer = {};
   int keep = 5;
   int refine = 3;  // how many of the best pipelines are refined
   int jobs = 1;    // threads of the search, then simulations at once

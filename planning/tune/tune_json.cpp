@@ -9,24 +9,26 @@
 namespace tandem {
 namespace {
 
-nlohmann::ordered_json plan_json(const Candidate& candidate, const Refinement& refinement = {}) {
+nlohmann::ordered_json plan_json(const Tuned& tuned, const Candidate& candidate,
+                                 const Refinement& refinement = {}) {
   nlohmann::ordered_json plan;
+  for (const auto& [key, value] : tuned.trainer) plan[key] = value;
   for (const auto& [key, value] : plan_settings(candidate, refinement)) plan[key] = value;
   return plan;
 }
 
-nlohmann::ordered_json to_json(const std::optional<Found>& found) {
+nlohmann::ordered_json to_json(const Tuned& tuned, const std::optional<Found>& found) {
   if (!found) return nullptr;
-  return {{"plan", plan_json(found->candidate)},
+  return {{"plan", plan_json(tuned, found->candidate)},
           {"stage_level_s", to_seconds(found->iteration_ns)}};
 }
 
-nlohmann::ordered_json to_json(const Refined& plan) {
-  nlohmann::ordered_json json = {{"plan", plan_json(plan.candidate)},
+nlohmann::ordered_json to_json(const Tuned& tuned, const Refined& plan) {
+  nlohmann::ordered_json json = {{"plan", plan_json(tuned, plan.candidate)},
                                  {"simulate", to_json(plan.plain)},
                                  {"with", nlohmann::ordered_json::array()}};
   for (const auto& [refinement, result] : plan.with) {
-    nlohmann::ordered_json with = {{"plan", plan_json(plan.candidate, refinement)}};
+    nlohmann::ordered_json with = {{"plan", plan_json(tuned, plan.candidate, refinement)}};
     if (result.ok()) {
       with["saved_s"] = plan.saved_s(*result);
       with["saved"] = plan.saved_s(*result) / plan.plain.iteration_s;
@@ -39,9 +41,10 @@ nlohmann::ordered_json to_json(const Refined& plan) {
   return json;
 }
 
-nlohmann::ordered_json to_json(const Finalist& finalist) {
-  nlohmann::ordered_json json = {{"plan", plan_json(finalist.candidate, finalist.refinement)},
-                                 {"stage_level_s", nullptr}};
+nlohmann::ordered_json to_json(const Tuned& tuned, const Finalist& finalist) {
+  nlohmann::ordered_json json = {
+      {"plan", plan_json(tuned, finalist.candidate, finalist.refinement)},
+      {"stage_level_s", nullptr}};
   if (finalist.stage_level_ns) json["stage_level_s"] = to_seconds(*finalist.stage_level_ns);
   if (finalist.result.ok()) {
     json["simulate"] = to_json(*finalist.result);
@@ -76,11 +79,13 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
                                  {"gap", nullptr},
                                  {"search_wall_s", tuned.search_s},
                                  {"cleared", tuned.cleared},
-                                 {"framework", nullptr}};
+                                 {"framework", nullptr},
+                                 {"assumes", nullptr}};
   if (const std::optional<double> gap = tuned.gap()) {
     json["bound_s"] = to_seconds(tuned.bound_ns);
     json["gap"] = *gap;
   }
+  if (!tuned.assumes.empty()) json["assumes"] = tuned.assumes;
   if (!tuned.framework.empty()) {
     json["framework"] = tuned.framework;
     json["own_breaks"] = nullptr;
@@ -89,20 +94,20 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
   json["best"] = nlohmann::ordered_json::array();
   for (const Finalist& finalist : tuned.finalists) {
     if (finalist.label == "rules" || finalist.label == "own") {
-      json[finalist.label] = to_json(finalist);
+      json[finalist.label] = to_json(tuned, finalist);
     } else {
-      json["best"].push_back(to_json(finalist));
+      json["best"].push_back(to_json(tuned, finalist));
     }
   }
   json["refined"] = nlohmann::ordered_json::array();
-  for (const Refined& plan : tuned.refined) json["refined"].push_back(to_json(plan));
+  for (const Refined& plan : tuned.refined) json["refined"].push_back(to_json(tuned, plan));
   json["verdicts"] = nlohmann::ordered_json::array();
   for (const RuleCheck& verdict : tuned.verdicts)
     json["verdicts"].push_back({{"rule", verdict.rule},
                                 {"source", verdict.source},
                                 {"complete", verdict.complete},
-                                {"keeps", to_json(verdict.keeps)},
-                                {"breaks", to_json(verdict.breaks)}});
+                                {"keeps", to_json(tuned, verdict.keeps)},
+                                {"breaks", to_json(tuned, verdict.breaks)}});
   return json;
 }
 

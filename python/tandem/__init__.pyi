@@ -227,6 +227,7 @@ class Tuned:
     search_wall_s: float
     cleared: list[str]
     framework: str | None
+    assumes: str | None
     best: list[Plan]
     rules: Plan | None
     own: Plan

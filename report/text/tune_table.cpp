@@ -200,6 +200,7 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
             "All but own are plans that {} runs{}.\n", tuned.framework,
             tuned.own_breaks.empty() ? "" : "; own breaks its rule '" + tuned.own_breaks + "'"),
         width);
+  if (!tuned.assumes.empty()) text += wrapped(tuned.assumes + "\n", width);
   if (!tuned.cleared.empty())
     text += wrapped(fmt::format("In a scenario without {}, which the search's plans do not have.\n",
                                 fmt::join(tuned.cleared, ", ")),

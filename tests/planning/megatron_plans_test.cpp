@@ -1,6 +1,7 @@
 // Plans for Megatron-LM: when parameters are gathered, what CUDA graphs hold, and what its flags
 // need to know of a model.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planning/tune/frameworks.h"
 #include "planning/tune/tune.h"
@@ -180,6 +181,45 @@ TEST_CASE("NeMo gives a rank one stage of a hybrid") {
   plan.layout.vpp = 1;
   plan.playing = {"1f1b", false};
   CHECK(broken_rule(**framework_named("nemo"), hybrid, plan).empty());
+}
+
+// Without it ZeRO 3 would count DeepSpeed's buffers.
+TEST_CASE("a plan's JSON has the framework whose memory and loss it was played with") {
+  const Names model = {"parallel.tp=1", "parallel.pp=1", "parallel.dp=4"};
+  TuneOptions options{.framework = *framework_named("megatron"),
+                      .trainer = trainer_settings(**framework_named("megatron"), small(model)),
+                      .keep = 1,
+                      .engine = Engine::Ideal};
+  Names stated = model;
+  for (const auto& [key, value] : options.trainer) stated.push_back(key + "=" + value);
+  const Space space = among({"parallel.tp=1", "parallel.pp=1", "parallel.cp=1", "train.zero=3",
+                             "parallel.micro_batch=1", "train.recompute=none"});
+  const auto tuned = tune(small(stated), space.run_by(*options.framework), options);
+  REQUIRE(tuned.ok());
+  const nlohmann::ordered_json best = to_json(*tuned)["best"][0];
+  Names sets = model;
+  for (const auto& [key, value] : best["plan"].items())
+    sets.push_back(key + "=" + value.get<std::string>());
+  const auto again = simulate(small(sets), Engine::Ideal);
+  REQUIRE(again.ok());
+  CHECK(again->training->memory.total == best["simulate"]["memory_bytes"]["total"]);
+  CHECK(best["plan"]["train.framework"] == "megatron");
+  CHECK(best["plan"]["train.cross_entropy"] == "native");
+}
+
+TEST_CASE("a search without a framework says whose memory it counts, where plans differ") {
+  const auto assumes = [](const Names& set, const Names& texts) {
+    Names all = {"parallel.cp=1", "parallel.micro_batch=1", "overlap.tensor=off"};
+    all.insert(all.end(), texts.begin(), texts.end());
+    const auto tuned = tune(small(set), among(all), {.keep = 1, .engine = Engine::Ideal});
+    REQUIRE(tuned.ok());
+    return to_json(*tuned)["assumes"];
+  };
+  CHECK(assumes({}, {}).is_string());
+  CHECK(assumes({"train.framework=megatron"}, {}).is_null());
+  CHECK(assumes({}, {"parallel.tp=2"}).is_null());
+  CHECK(assumes({}, {"parallel.pp=2,4"}).is_null());
+  CHECK(assumes({}, {"train.zero=0,1"}).is_null());
 }
 
 TEST_CASE("Megatron-LM's flags know of a model's experts") {
