@@ -116,12 +116,16 @@ Result<Tuned> search_plans(const TuneCommand& options, const Scenario& scenario,
   return tune(scenario, space, narrowed);
 }
 
-// Returns the command that simulates the scenario with this command's options.
-std::string simulate_command(const TuneCommand& options) {
+// Returns the command that simulates the scenario with this command's options, but for the settings
+// of keys that its plans do not have.
+std::string simulate_command(const TuneCommand& options, const std::vector<std::string>& cleared) {
   std::string command = "tandem simulate " + shell_word(options.input);
   if (!options.only.empty()) command += " --only " + shell_word(options.only);
   if (options.engine != "simgrid") command += " --engine " + options.engine;
-  for (const std::string& set : options.sets) command += " --set " + shell_word(set);
+  for (const std::string& set : options.sets) {
+    if (std::ranges::find(cleared, set.substr(0, set.find('='))) == cleared.end())
+      command += " --set " + shell_word(set);
+  }
   return command;
 }
 
@@ -141,7 +145,8 @@ Status write_results(const TuneCommand& options, const Scenario& scenario, const
   const bool prints_plan = !options.emit.empty() && options.output.empty();
   if (!prints_plan)
     text = options.json ? json_document(to_json(tuned))
-                        : tune_text(tuned, simulate_command(options), text_width(options.wide));
+                        : tune_text(tuned, simulate_command(options, tuned.cleared),
+                                    text_width(options.wide));
   fmt::print(standard_output(), "{}", text);
   return Done{};
 }

@@ -112,7 +112,7 @@ inline constexpr KeyRow kJobRows[] = {
      "text: what selective recompute repeats, by Megatron's names: of core_attn, layernorm, "
      "mla_up_proj, mlp, moe, moe_act and shared_experts some, with commas; default core_attn"},
     {"train.recompute_layers",
-     "integer: full recompute of the first so many layers of a stage; default all"},
+     "integer: full recompute of the first so many layers of a stage; -1: of all; default -1"},
     {"train.activation_offload_modules",
      "text: the modules of a layer that keep what their backward needs in the CPU's memory, by "
      "Megatron's names: of attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, "

@@ -245,12 +245,12 @@ class FieldWriter {
   bool recomputes_experts() { return recompute_ == "full" || recomputes("moe"); }
 
   void write_recompute() {
-    const std::string layers = keys_->text("train.recompute_layers");
+    const long long layers = keys_->whole("train.recompute_layers", -1);
     std::vector<std::string> modules = words_of("train.recompute_modules");
     if (recompute_ == "full") {
       add("recompute_granularity", recompute_);
-      add("recompute_method", layers.empty() ? "uniform" : "block");
-      add("recompute_num_layers", layers.empty() ? "1" : layers);
+      add("recompute_method", layers < 0 ? "uniform" : "block");
+      add("recompute_num_layers", fmt::format("{}", layers < 0 ? 1 : layers));
     }
     if (recompute_ != "selective") return;
     const bool is_delayed = precision_ == "fp8" && recipe_ == "delayed";

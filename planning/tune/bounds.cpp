@@ -105,8 +105,12 @@ struct MicroBatch {
 WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout) const {
   if (parts.layers.empty()) return {INT64_MAX, INT64_MAX};
   const Model& model = base_.job.model;
-  const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
-                          (layout.stages() - 1) * parts.once;
+  PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
+                    (layout.stages() - 1) * parts.once;
+  if (!parts.recomputed.empty()) {  // the first layers of each stage
+    whole = {};
+    for (const PassTimes& stage : stages_of(parts, layout)) whole = whole + stage;
+  }
   // One microbatch goes through all stages one after another. Its weight gradients may come later,
   // and run side by side.
   const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
@@ -118,7 +122,7 @@ WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout)
 // microsecond, so a thousandth less is a bound.
 WorkBound StageLevel::least_exposed_work(Layout layout) {
   layout.recompute = Recompute::None;
-  layout.recompute_modules = kAsScenario;
+  layout.recompute_layers = layout.recompute_modules = kAsScenario;
   const WorkBound work = work_of(exposed_times(layout), layout);
   if (work.chain == INT64_MAX) return work;
   return {work.mean_rank - work.mean_rank / 1000, work.chain - work.chain / 1000};

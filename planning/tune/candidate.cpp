@@ -19,14 +19,12 @@ namespace tandem {
 namespace {
 
 // Returns the scenario's plan with this layout, and without settings that a search does not choose:
-// uneven layers, recompute or offload of some layers, ZeRO.
+// uneven layers, ZeRO.
 Plan plan_with(const Scenario& base, const Layout& layout) {
   Plan plan = base.job.plan;
   for (const LayoutKey& key : layout_keys()) {
     if (key.write != nullptr) key.write(layout, &plan);
   }
-  plan.recompute_layers = -1;  // all
-  plan.offload_layers = 0;
   plan.layers_per_stage.clear();
   plan.mtp_before_loss = false;
   plan.zero = 0;
@@ -174,6 +172,7 @@ std::string plan_text(const Candidate& candidate) {
   text += fmt::format(" dp {} mb {} order {}", layout.dp, layout.micro_batch, playing.order);
   if (layout.recompute != Recompute::None)
     text += fmt::format(" recompute {}", recompute_word(static_cast<int>(layout.recompute)));
+  if (layout.recompute_layers >= 0) text += fmt::format(" of {}", layout.recompute_layers);
   for (const LayoutKey& key : layout_keys()) {
     const int value = key.get(layout);
     if (key.only_named && value != kAsScenario) text += " " + key.word(value);

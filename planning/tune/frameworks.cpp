@@ -54,10 +54,12 @@ constexpr std::string_view kAutoEpStage = "DeepSpeed, runtime/engine.py: AutoEP"
 constexpr std::string_view kFullyShard = "PyTorch, torch.distributed.fsdp";
 constexpr std::string_view kTpPlan = "Transformers, base_model_tp_plan: layers are all-reduced";
 constexpr std::string_view kAccelerate = "Accelerate, src/accelerate/parallelism_config.py";
+constexpr std::string_view kWraps = "Accelerate, src/accelerate/utils/fsdp_utils.py";
 constexpr std::string_view kTorchSchedules = "PyTorch, torch/distributed/pipelining/schedules.py";
 constexpr std::string_view kTitanDims = "torchtitan, distributed/parallel_dims.py";
 constexpr std::string_view kTitanPipeline = "torchtitan, distributed/pipeline_parallel.py";
 constexpr std::string_view kTitanDecoder = "torchtitan, models/common/decoder.py";
+constexpr std::string_view kTitanCheckpoints = "torchtitan, distributed/activation_checkpoint.py";
 constexpr std::string_view kTitanConfigs = "torchtitan, config/configs.py";
 
 constexpr AllowedValues kMegatronValues[] = {
@@ -83,6 +85,7 @@ constexpr AllowedValues kFsdpValues[] = {{"parallel.pp", "1", kFullyShard},
                                          {"parallel.ep", "1", kFullyShard},
                                          {"schedule.order", "none", kFullyShard},
                                          {"train.sequence_parallel", "false", kTpPlan},
+                                         {"train.recompute_layers", "-1", kWraps},
                                          {"train.zero", "2,3", kFullyShard},
                                          {"overlap.grad_reduce", "true", kFullyShard},
                                          {"overlap.param_gather", "true", kFullyShard},
@@ -91,6 +94,7 @@ constexpr AllowedValues kFsdpValues[] = {{"parallel.pp", "1", kFullyShard},
 constexpr AllowedValues kTitanValues[] = {
     {"schedule.order", "none,1f1b,gpipe,interleaved,looped-bfs,interleaved-zb,zbv,dualpipev",
      kTorchSchedules},
+    {"train.recompute_layers", "-1", kTitanCheckpoints},
     {"train.zero", "0,2,3", kFullyShard},
     {"overlap.grad_reduce", "true", kFullyShard},
     {"overlap.param_gather", "true", kFullyShard},
@@ -248,6 +252,13 @@ constexpr FrameworkRule kMegatronRules[] = {
     {"overlap.expert with all-to-all in 16 bits, without recomputed experts, and "
      "vpp > 1 if pp > 1",
      kTransformerConfig, OfLayout, overlaps_experts},
+    {"train.activation_offload_layers: fewer than all, without pp and recompute",
+     kTransformerConfig, OfLayout,
+     [](Base b, Tried t) {
+       const int layers = b.job.plan.offload_layers;
+       return layers == 0 || (layers < b.job.model.layers && t.layout.pp == 1 &&
+                              t.layout.recompute == Recompute::None);
+     }},
     {"moe_act and layernorm are not recomputed with delayed fp8 scales", kTransformerConfig,
      OfLayout, can_recompute_modules},
     {"vpp > 1 is interleaved", kArguments, OfPlaying,

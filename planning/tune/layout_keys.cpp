@@ -36,6 +36,7 @@ std::string method_word(int value) {
 }
 std::string precision_word(int value) { return std::string(kPrecisions[value]); }
 std::string fp8_recipe_word(int value) { return kFp8Recipes[value]; }
+std::string layers_word(int value) { return number_word(value == kAllLayers ? -1 : value); }
 std::string dispatcher_word(int value) { return kDispatchers[value]; }
 
 // Returns 0, 1, ..., count - 1.
@@ -150,6 +151,16 @@ const LayoutKey kLayoutKeys[] = {
      /*only_named=*/true},
     {"train.recompute", recompute_word, [](S, L) { return up_to(std::size(kRecomputes)); }, nullptr,
      PLAN_MEMBER(recompute)},
+    {"train.recompute_layers", layers_word,
+     [](S s, L l) {
+       return l.recompute == Recompute::Full ? Ints{kAllLayers, s.job.plan.recompute_layers}
+                                             : Ints{kAllLayers};
+     },
+     [](S s, L) { return !s.job.plan.recomputes_alike(); }, LAYOUT_MEMBER(recompute_layers),
+     [](Layout* l, const Plan& p) { l->recompute_layers = p.recompute_layers; },
+     [](L l, Plan* p) {
+       p->recompute_layers = l.recompute_layers == kAllLayers ? -1 : l.recompute_layers;
+     }},
     {"train.recompute_modules", modules_word,
      [](S, L) {
        Ints some = up_to(1 << kModules);

@@ -28,11 +28,15 @@ constexpr int chosen(int choice, int of_scenario) {
   return choice == kAsScenario ? of_scenario : choice;
 }
 
+// In place of a number of recomputed layers: all.
+constexpr int kAllLayers = -2;
+
 // How the model is cut over the GPUs, and how a stage's passes run. A stage's times depend on
 // nothing else.
 struct Layout {
   int tp = 1, cp = 1, ep = 1, expert_tp = 0, pp = 1, dp = 1, vpp = 1, micro_batch = 1;
   Recompute recompute = Recompute::None;
+  int recompute_layers = kAsScenario;  // of a stage; kAsScenario: it states none, all are
   bool sequence_parallel = false;
   TensorMethod tensor = TensorMethod::Off;
   bool overlap_context = false;

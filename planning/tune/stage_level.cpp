@@ -181,7 +181,7 @@ void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWo
   const auto cut = [&](Nanoseconds PassTimes::*time) {
     std::vector<UnitTimes> units = {{/*unit=*/0, parts.embedding.*time}};
     for (int layer = 1; layer <= stage->layers; ++layer)
-      units.push_back({layer, parts.layers[base_.job.model.kind_of(layer - 1)].*time});
+      units.push_back({layer, parts.layer(base_.job.model.kind_of(layer - 1), layer - 1).*time});
     if (has_head) units.push_back({stage->layers + 1, parts.head.*time});
     units.back().duration_ns += parts.once.*time;
     return units;

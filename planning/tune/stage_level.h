@@ -42,13 +42,19 @@ inline PassTimes operator*(int n, const PassTimes& a) {
 inline PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + -1 * b; }
 
 // The parts of a stage's times. A stage takes the sum of its layers, of the embedding on the first
-// stage and the head on the last, and of `once`, which every pass takes.
+// stage and the head on the last, and of `once`, which every pass takes. Where only the first
+// layers of a stage are recomputed, `recomputed` has their times and `layers` those of the others.
 struct StagePassTimes {
-  std::vector<PassTimes> layers;  // by the number of their kind
+  std::vector<PassTimes> layers, recomputed;  // by the number of their kind
+  int first_layers = 0;                       // so many of a stage are recomputed
   PassTimes embedding, head, once;
   Bytes pipeline_bytes = 0;
   bool slowed = false;  // communication takes SMs from kernels, which only Counted::All counts
 
+  // Returns the times of a layer of this kind with so many before it in its stage.
+  const PassTimes& layer(int kind, int before) const {
+    return before < first_layers ? recomputed[kind] : layers[kind];
+  }
   // Returns the times of a stage with `layers` layers of the model, from layer `begin` on.
   PassTimes of(const Model& model, int begin, int layers, bool first, bool last) const;
 };
@@ -143,7 +149,8 @@ class StageLevel {
   Nanoseconds exposed_length(const Pass& pass, const Layout& layout);
   Nanoseconds length_on_engine(const Pass& pass, const Layout& layout, Program* program);
   Nanoseconds step_ns(const Step& step, const Layout& layout);
-  std::vector<PassTimes> stages(const Layout& layout);
+  std::vector<PassTimes> stages(const Layout& layout) { return stages_of(times(layout), layout); }
+  std::vector<PassTimes> stages_of(const StagePassTimes& parts, const Layout& layout) const;
 
   // Bound plans (bounds.cpp).
   WorkBound work_of(const StagePassTimes& parts, const Layout& layout) const;

@@ -22,10 +22,8 @@ namespace tandem {
 
 PassTimes StagePassTimes::of(const Model& model, int begin, int count, bool first,
                              bool last) const {
-  std::vector<int> of_kind(layers.size(), 0);
-  for (int i = begin; i < begin + count; ++i) ++of_kind[model.kind_of(i)];
   PassTimes sum = once;
-  for (std::size_t kind = 0; kind < layers.size(); ++kind) sum = sum + of_kind[kind] * layers[kind];
+  for (int i = 0; i < count; ++i) sum = sum + layer(model.kind_of(begin + i), i);
   if (first) sum = sum + embedding;
   if (last) sum = sum + head;
   return sum;
@@ -141,6 +139,7 @@ std::pair<Model, Plan> StageLevel::small_job(const Layout& layout, const Model& 
   plan.pp = static_cast<int>(layers.size());
   plan.vpp = 1;
   plan.layers_per_stage = layers;
+  plan.offload_layers = 0;  // a layer's wait depends on how many its stage has: none is counted
   if (!kind.is_moe()) {
     plan.ep = 1;
     plan.expert_tp = 0;
@@ -192,6 +191,17 @@ StagePassTimes StageLevel::measure_kind(const Layout& layout, const Model& kind,
 // from the last layer's kind.
 StagePassTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
   const Model& model = base_.job.model;
+  if (layout.recompute_layers >= 0) {
+    Layout all_alike = layout;
+    all_alike.recompute_layers = kAsScenario;
+    const StagePassTimes recomputed = measure_layers(all_alike, counted);
+    all_alike.recompute = Recompute::None;
+    StagePassTimes some = measure_layers(all_alike, counted);
+    some.recomputed = recomputed.layers;
+    some.first_layers = layout.recompute_layers;
+    some.slowed |= recomputed.slowed;
+    return some;
+  }
   const auto measured = [&](const Model& kind) {
     if (kind.is_moe() || layout.expert_tp == 0) return measure_kind(layout, kind, counted);
     Layout dense = layout;  // a dense layer takes the same time however experts are cut
@@ -264,8 +274,8 @@ const StagePassTimes& StageLevel::exposed_times(const Layout& layout) {
   });
 }
 
-std::vector<PassTimes> StageLevel::stages(const Layout& layout) {
-  const StagePassTimes& parts = times(layout);
+std::vector<PassTimes> StageLevel::stages_of(const StagePassTimes& parts,
+                                             const Layout& layout) const {
   Plan plan = base_.job.plan;
   plan.pp = layout.pp;
   plan.vpp = layout.vpp;

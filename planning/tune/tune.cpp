@@ -270,11 +270,9 @@ std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) 
     // A search leaves ZeRO's groups as they are, unless the user names sizes.
     const bool is_named_zero =
         (key == "parallel.hsdp_shard" || key == "parallel.zero_hpz") && !space.named(key).empty();
-    // Recompute or offload of some layers, and tensor overlap GEMM by GEMM.
-    const bool is_of_parts =
-        (key.starts_with("train.") && key.ends_with("_layers")) || key.starts_with("overlap.gemm");
+    const bool is_of_one_gemm = key.starts_with("overlap.gemm");
     const bool is_listed = std::ranges::find(kCleared, key) != std::end(kCleared);
-    if (is_listed || is_named_zero || is_of_parts) cleared.push_back(key);
+    if (is_listed || is_named_zero || is_of_one_gemm) cleared.push_back(key);
   }
   return cleared;
 }

@@ -94,7 +94,7 @@ std::vector<Ladder> recompute_ladders(const Plan& plan) {
   }
   ladders.push_back({{"recompute", "recompute full", {"train.recompute=full"}}});
   if (plan.recompute_layers >= 0)
-    ladders.back().front().settings.push_back("train.recompute_layers=1000000");  // all
+    ladders.back().front().settings.push_back("train.recompute_layers=-1");
   return ladders;
 }
 

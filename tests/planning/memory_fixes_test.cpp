@@ -212,6 +212,24 @@ gpus = 64
   CHECK(*run.memory_fixes->front().ideal_iteration_s == Approx(three.iteration_s));
 }
 
+TEST_CASE("where a stage's first layers are recomputed, a change is to recompute all") {
+  const Names all = {"cluster.gpus=2",
+                     "parallel.dp=1",
+                     "train.optimizer_dtype=fp8",
+                     "train.gradient_dtype=bf16",
+                     "train.cross_entropy=chunked",
+                     "train.sequence_parallel=true",
+                     "train.recompute=full"};
+  Names first = gpu_with(1.1 * total(load(kLarge, all).front()), all);
+  first.emplace_back("train.recompute_layers=1");
+  const Scenario scenario = load(kLarge, first).front();
+  const RunResult run = with_fixes(scenario);
+  CHECK(check_fixes(scenario, run) > 0);
+  CHECK(std::ranges::any_of(*run.memory_fixes, [](const MemoryFix& fix) {
+    return fix.settings == Names{"train.recompute=full", "train.recompute_layers=-1"};
+  }));
+}
+
 TEST_CASE("a plan that fits gets no changes") {
   CHECK(!with_fixes(load(kSmall).front()).memory_fixes);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "planning/tune/frameworks.h"
 #include "planning/tune/layout_keys.h"
 #include "planning/tune/tune.h"
 #include "tests/planning/stage_plans.h"
@@ -142,6 +143,57 @@ TEST_CASE("settings of a plan with named keys are the plan") {
     CHECK(written->iteration_s == built->iteration_s);
     CHECK(written->training->memory.total == built->training->memory.total);
   }
+}
+
+// One layer of a stage's is recomputed, or all are. 8 layers on 2 x 2 stages: every other one.
+TEST_CASE("the search tries the scenario's number of recomputed layers, and all") {
+  const Names stated = {"train.recompute=full", "train.recompute_layers=1",
+                        "train.activation_offload_layers=1", "cluster.memory_GiB=8"};
+  const Scenario base = four_gpus(stated);
+  const Space space = among({"overlap.tensor=off", "parallel.cp=1", "parallel.vpp=1,2",
+                             "parallel.micro_batch=1,4", "train.recompute=none,full"});
+  check_against_all(base, space);
+  std::set<int> layers;
+  for (const Candidate& plan : drawn_of(base, space, 7, 25)) {
+    INFO(plan_text(plan));
+    layers.insert(plan_of(base, plan).recompute_layers);
+    CHECK(plan_of(base, plan).offload_layers == 1);
+    Names sets = kPlaced;
+    sets.insert(sets.end(), stated.begin(), stated.end());
+    for (const auto& [key, value] : plan_settings(plan)) sets.push_back(key + "=" + value);
+    const auto written = simulate(load(kSmall, sets).front(), Engine::Ideal);
+    const auto built = simulate(scenario_with(base, plan), Engine::Ideal);
+    REQUIRE((written.ok() && built.ok()));
+    CHECK(written->iteration_s == built->iteration_s);
+    CHECK(written->training->memory.total == built->training->memory.total);
+  }
+  CHECK(layers == std::set<int>{-1, 1});
+  for (const Candidate& plan : all_of(base, space.run_by(**framework_named("torchtitan"))))
+    CHECK(plan_of(base, plan).recompute_layers == -1);
+  const auto tuned = tune(base, space, {.keep = 1, .engine = Engine::Ideal});
+  REQUIRE(tuned.ok());
+  CHECK(tuned->cleared.empty());
+}
+
+// Two of eight layers a stage recomputed take a quarter of what recomputing all takes more.
+TEST_CASE("stages of which some layers are recomputed take the time of both kinds") {
+  const Scenario base = four_gpus({"train.recompute=full", "train.recompute_layers=2"});
+  StageLevel level = level_of(base);
+  const auto iteration = [&](Recompute recompute, int layers) {
+    const Candidate plan = {
+        {.dp = 4, .micro_batch = 4, .recompute = recompute, .recompute_layers = layers},
+        {"none", false},
+        {}};
+    const auto order = level.order_of(plan);
+    REQUIRE(order.ok());
+    const auto played = level.play(plan, *order);
+    REQUIRE(played.ok());
+    return static_cast<double>(*played);
+  };
+  const double none = iteration(Recompute::None, kAsScenario);
+  const double all = iteration(Recompute::Full, kAllLayers);
+  REQUIRE(all > none);
+  CHECK(iteration(Recompute::Full, 2) - none == Approx((all - none) / 4).epsilon(1e-3));
 }
 
 TEST_CASE("a plan leaves out what the scenario says of a cut that the search chooses") {
