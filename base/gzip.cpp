@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/file.h"
 
 #ifdef TANDEM_ZLIB
@@ -80,10 +82,22 @@ Result<std::string> gunzip(std::string_view, const std::string& path, std::size_
 
 #endif
 
+Result<std::string> unpacked_text(std::string bytes, const std::string& path) {
+  constexpr std::pair<std::string_view, std::string_view> kPrograms[] = {
+      {"\xFD\x37zXZ", "xz"}, {"BZh91AY&SY", "bzip2"}, {"\x28\xB5\x2F\xFD", "zstd"}};
+  for (const auto& [begin, program] : kPrograms) {
+    if (bytes.starts_with(begin))
+      return Error::at(path, fmt::format("found {} data, expected gzip or a plain file: {} -d "
+                                         "unpacks it",
+                                         program, program));
+  }
+  if (is_gzip(bytes)) return gunzip(bytes, path);
+  return bytes;
+}
+
 Result<std::string> read_maybe_gzip(const std::string& path, std::string_view expected) {
-  Result<std::string> bytes = read_file(path, expected);
-  if (!bytes.ok() || !is_gzip(*bytes)) return bytes;
-  return gunzip(*bytes, path);
+  ASSIGN_OR_RETURN(std::string bytes, read_file(path, expected));
+  return unpacked_text(std::move(bytes), path);
 }
 
 }  // namespace tandem

@@ -18,7 +18,10 @@ bool is_gzip(std::string_view bytes);
 Result<std::string> gunzip(std::string_view bytes, const std::string& path,
                            std::size_t most = std::size_t{4} << 30);
 
-// Reads a file as read_file() does and unpacks it if it is gzip.
+// Unpacks a file's bytes if they are gzip, and refuses those of xz, bzip2 and zstd.
+Result<std::string> unpacked_text(std::string bytes, const std::string& path);
+
+// Reads a file as read_file() does, and unpacks it.
 Result<std::string> read_maybe_gzip(const std::string& path,
                                     std::string_view expected = "a readable file");
 

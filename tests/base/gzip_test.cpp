@@ -45,12 +45,18 @@ TEST_CASE("gzip that is cut off anywhere is refused with the file's name") {
   }
 }
 
-TEST_CASE("damaged gzip and too much of it are refused") {
+TEST_CASE("damaged gzip, too much of it and what others packed are refused") {
   std::string damaged = kPacked;
   damaged[20] ^= 1;  // in the check sum
   CHECK(fault(gunzip(damaged, "f.gz")) ==
         "f.gz: found damaged gzip data (incorrect data check) behind 8 bytes of text");
   CHECK(fault(gunzip(kPacked, "f.gz", 7)) == "f.gz: found more than 7 bytes of packed text");
+  const Folder folder;
+  const std::string xz = folder.with("f.xz", "\xFD\x37zXZ and so on");
+  CHECK(fault(read_maybe_gzip(xz)) ==
+        xz + ": found xz data, expected gzip or a plain file: xz -d unpacks it");
+  CHECK(fault(unpacked_text("BZh91AY&SY", "f")).starts_with("f: found bzip2 data"));
+  CHECK(fault(unpacked_text("\x28\xB5\x2F\xFD", "f")).starts_with("f: found zstd data"));
   CHECK(fault(read_maybe_gzip("/nowhere/f.gz")) ==
         "/nowhere/f.gz: no such file, expected a readable file");
 }

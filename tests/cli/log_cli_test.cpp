@@ -193,6 +193,21 @@ TEST_CASE("a log that is packed with gzip is read as it was") {
                   "train.log.gz: found 5 iterations, expected at least 13");
 }
 
+TEST_CASE("a packed log that is cut off or not of gzip is refused as such") {
+  const Sandbox box;
+  box.file("train.log", log_of(1));
+  REQUIRE(std::system(fmt::format("gzip '{}'", box.path("train.log")).c_str()) == 0);
+  box.file("cut.gz", box.read("train.log.gz").substr(0, 300));
+  box.file("log.xz", "\xFD\x37zXZ");
+  box.file("job.toml", "parallel.from = 'train.log.gz'\ncluster.preset = 'dgx-h100'\n");
+  for (const std::string command :
+       {"validate ", "validate --cluster dgx-h100 ", "import ", "explain --engine ideal job.toml ",
+        "calibrate run --engine ideal job.toml "}) {
+    check_refused(box.tandem(command + "cut.gz"), "cut.gz: ends inside its gzip data, behind ");
+    check_refused(box.tandem(command + "log.xz"), "log.xz: found xz data, expected gzip or a");
+  }
+}
+
 TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is refused") {
   const Sandbox box;
   box.file("train.log", log_of(1));

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/gzip.h"
 #include "interop/import.h"
 #include "interop/log/run_meter.h"
@@ -121,8 +122,10 @@ std::optional<double> LogComparison::simulated_tflops() const {
 }
 
 bool is_log_file(const std::string& path) {
-  const auto text = read_maybe_gzip(path);
-  return text.ok() && is_log(*text);
+  auto bytes = read_file(path);
+  if (!bytes.ok()) return false;
+  const auto text = unpacked_text(*std::move(bytes), path);
+  return !text.ok() || is_log(*text);
 }
 
 Result<LogComparison> compare_log(const std::string& path, const LogOptions& options) {

@@ -43,7 +43,7 @@ struct LogComparison {
 };
 
 // Says whether the file is a log: it has iterations or arguments. A file that cannot be read is
-// none.
+// none, one that cannot be unpacked may be one.
 bool is_log_file(const std::string& path);
 
 // Simulates the log's plan and compares. Errors: a log without a plan or without a measurement, or
