@@ -310,7 +310,9 @@ FieldTable<RunResult> make_fields() {
       field_group(&Run::routing, fields_of<RoutingCost>()).in_column(kNoColumn),
       field_group(&Run::saving, fields_of<Saving>()).in_column(kNoColumn),
       field("published_tflops_per_gpu", &Run::published_tflops_per_gpu, "TFLOP/s",
-            "the scenario's measured number, where the run is the one measured"),
+            "the scenario's measured number, where the run is the one measured: at the point "
+            "`published.cluster`, its model, plan and cluster as in the file (`--set` and lists "
+            "change none)"),
       field("least_internode_Gbitps", &Run::least_internode_Gbitps, "Gbit/s a node",
             "bandwidth at which `exposed_between_nodes_s` is 5 % of the iteration; 0: 1 Gbit/s is "
             "already enough"),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "base/xml.h"
 #include "scenarios/imported_files.h"
@@ -45,12 +46,36 @@ std::string covered_note(const Axis& axis, const std::string& key, const Setting
                      setting.where, key, setting.text(), axis.name);
 }
 
+// Whether the key says which model is trained, how, or on which machine.
+bool is_of_the_job(const std::string& key) {
+  constexpr std::string_view kTables[] = {"model.",    "parallel.", "train.",
+                                          "schedule.", "overlap.",  "cluster."};
+  return std::ranges::any_of(kTables,
+                             [&](std::string_view table) { return key.starts_with(table); });
+}
+
+// Drops the file's published figure where settings from elsewhere, as of --set, make another job.
+void drop_published(const ScenarioFile& file, const Settings& in_file, RunSettings* run) {
+  const auto published = run->settings.find("published.tflops_per_gpu");
+  if (published == run->settings.end() || !published->second.where.starts_with(file.path)) return;
+  const bool is_another = std::ranges::any_of(run->settings, [&](const auto& each) {
+    const auto before = in_file.find(each.first);
+    return is_of_the_job(each.first) &&
+           (before == in_file.end() || before->second.text() != each.second.text());
+  });
+  if (is_another) run->settings.erase(published);
+}
+
 // Returns the run at one point of each axis.
 RunSettings run_at(const ScenarioFile& file, const Points& points,
                    const std::vector<std::pair<std::string, Setting>>& sets) {
   RunSettings run{name_of(file, points), {}, {}, file.base};
+  Settings in_file = file.base;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    for (const auto& [key, setting] : points[i]->settings) run.settings[key] = setting;
+    for (const auto& [key, setting] : points[i]->settings) {
+      run.settings[key] = setting;
+      if (setting.where.starts_with(file.path)) in_file[key] = setting;
+    }
     for (const std::string& name : points[i]->names) {
       run.axes.push_back(file.axes[i].name);
       run.points.push_back(name);
@@ -64,6 +89,7 @@ RunSettings run_at(const ScenarioFile& file, const Points& points,
         run.notes.push_back(covered_note(file.axes[i], key, setting));
     }
   }
+  drop_published(file, in_file, &run);
   return run;
 }
 

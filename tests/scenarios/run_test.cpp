@@ -215,6 +215,27 @@ name = "B"
   CHECK(!simulated(scenarios[1]).published_tflops_per_gpu.has_value());
 }
 
+TEST_CASE("a run whose model, plan or machine --set changes has no published figure of the file") {
+  const std::string text = kSmall +
+                           "[published]\ntflops_per_gpu = 137\ncluster = \"A\"\n"
+                           "[[variant]]\nname = \"A\"\n";
+  const auto published = [&](const Names& set) {
+    return simulated(load(text, set)[0]).published_tflops_per_gpu;
+  };
+  for (const char* set : {"model.hidden=2048", "parallel.micro_batch=2", "train.precision=fp16",
+                          "schedule.order=gpipe", "overlap.grad_reduce=true",
+                          "cluster.preset=dgx-h100", "cluster.nic_Gbitps=50"}) {
+    CAPTURE(set);
+    CHECK(!published({set}).has_value());
+  }
+  // Neither what is reported, nor what compute costs, nor a value that the file has as well.
+  for (const char* set : {"report.traffic=true", "costs.software=megatron-a100", "parallel.tp=2"}) {
+    CAPTURE(set);
+    CHECK(published({set}) == 137);
+  }
+  CHECK(published({"parallel.micro_batch=2", "published.tflops_per_gpu=120"}) == 120);
+}
+
 TEST_CASE("several runs give what each gives alone, a bad one an Error of its own") {
   auto scenarios = load(kSmall + "[matrix]\nparallel.global_batch = [8, 16, 24]\n");
   scenarios[1].job.order.name = "no such order";
