@@ -224,9 +224,10 @@ std::string routing_lines(const std::vector<const RunResult*>& results) {
   }
   if (!has_equal) return text;
   return text + fmt::format(
-                    "{}xperts get equal loads (model.routing = forced); a learned router's "
-                    "are not, and take longer unless padded (model.pad_to_capacity).\n",
-                    text.empty() ? "E" : "In the other runs e");
+                    "{}ll ranks' experts get equal loads, as with model.routing = forced; where "
+                    "parallel.ep is above 1, a learned router's are not, and take longer unless "
+                    "padded (model.pad_to_capacity).\n",
+                    text.empty() ? "A" : "In the other runs a");
 }
 
 // Says which of attention's FLOPs the runs count. `causal_flops`: that setting in all runs.

@@ -62,8 +62,18 @@ TEST_CASE("a balanced file gives what forced routing gives, byte for byte") {
             balanced = simulated(box, "--set model.routing=routing.csv");
   check_done(forced);
   CHECK(balanced.out == forced.out);
-  CHECK(forced.out.find("Experts get equal loads (model.routing = forced); a learned router's are "
-                        "not, and take longer unless padded (model.pad_to_capacity).\n") !=
+  CHECK(forced.out.find("All ranks' experts get equal loads, as with model.routing = forced; where "
+                        "parallel.ep is above 1, a learned router's are not, and take longer "
+                        "unless padded (model.pad_to_capacity).\n") != std::string::npos);
+}
+
+TEST_CASE("a rank that holds all experts is not said to be routed by force where a file is set") {
+  const Sandbox box;
+  route_by(box, {40, 8, 8, 8, 8, 8, 8, 8});
+  const Ran alone = simulated(box, "--set model.routing=routing.csv --set parallel.ep=1");
+  check_done(alone);
+  CHECK(alone.out.find("(model.routing = forced)") == std::string::npos);
+  CHECK(alone.out.find("All ranks' experts get equal loads, as with model.routing = forced; ") !=
         std::string::npos);
 }
 
