@@ -98,6 +98,23 @@ constexpr ReplacedField kReplaced[] = {
     {"align_param_gather", kCommOverlap, "ddp", ""},
     {"bucket_size", kCommOverlap, "ddp", ""}};
 
+// Refuses diffusion models, by their class or by fields that they alone have: those of Wan and Flux
+// (megatron/bridge/diffusion/models).
+Status check_kind(const DocumentNode& document, const std::string& path) {
+  const DocumentNode* model = document.find("model");
+  if (model == nullptr || model->map() == nullptr) return Done{};
+  for (const DocumentField& field : *model->map()) {
+    const bool is_class = field.key == "_target_" &&
+                          written_value(field.value).find(".diffusion.") != std::string::npos;
+    if (is_class || matches_word(field.key, "crossattn_emb_size num_joint_layers"))
+      return Error::at(fmt::format("{}:{}", path, field.value.line),
+                       fmt::format("found {} = {}, a diffusion model: expected a decoder-only "
+                                   "language model",
+                                   field.key, written_value(field.value)));
+  }
+  return Done{};
+}
+
 class BridgeFile {
  public:
   BridgeFile(const DocumentNode& document, const ImportContext& context)
@@ -311,6 +328,7 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
   if (const DocumentNode* peft = document.find("peft"); peft != nullptr && !peft->is_null())
     return Error::at(fmt::format("{}:{}", context.path, peft->line),
                      "found peft, expected null: adapters are not covered");
+  RETURN_IF_ERROR(check_kind(document, context.path));
   return BridgeFile(document, context).read();
 }
 

@@ -126,6 +126,17 @@ std::optional<std::string> file_sourced_by(const ShellCommand& command) {
   return command[1].text.substr(command[1].text.rfind('/') + 1);
 }
 
+// Returns the script that a command starts, as in "srun bash run.sh --a"; nothing: it starts none.
+std::optional<std::string> script_started_by(const ShellCommand& command) {
+  if (command.empty() ||
+      !matches_word(command[0].text, "bash sh sbatch srun mpirun mpiexec qsub nohup *.sh"))
+    return std::nullopt;
+  for (const ShellWord& word : command) {
+    if (word.text.ends_with(".sh")) return word.text.substr(word.text.rfind('/') + 1);
+  }
+  return std::nullopt;
+}
+
 Error refused(const StartedProgram& program, std::string_view kind, std::string_view instead) {
   return Error::at(
       program.where,
@@ -194,6 +205,14 @@ Result<Launcher> launcher_of(const ShellScript& script, const std::string& path)
                      fmt::format("found no flags, but {}, which is read here: give {} with the "
                                  "values that are set here",
                                  *name, *name));
+  }
+  for (const ShellCommand& command : script.commands) {
+    if (const auto name = script_started_by(command))
+      return Error::at(fmt::format("{}:{}", path, command[0].line),
+                       fmt::format("found no training, but {}, which is started here: give the "
+                                   "script of the training with the values that are set here, or "
+                                   "a log of its run",
+                                   *name));
   }
   if (script.ended > 0)
     return Error::at(fmt::format("{}:{}", path, script.ended),

@@ -356,6 +356,8 @@ class TitanPlan {
                   context_, plan_);
     const std::string name = model->text({"name"}).value_or("");
     const std::string flavor = model->text({"flavor"}).value_or("");
+    if (name.starts_with("flux"))
+      model->fail("name", "a decoder-only language model: flux is a diffusion model");
     if (!name.empty() && !context_.before.states_model())
       plan_->not_expressed.push_back(fmt::format(
           "model {} {}: its sizes are in torchtitan's code: import its config.json before", name,

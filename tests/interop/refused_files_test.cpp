@@ -152,6 +152,27 @@ TEST_CASE("a file that a script reads and nobody gave is asked for where the mod
                  "too"));
 }
 
+TEST_CASE("diffusion models are refused by name, in torchtitan's and Megatron-Bridge's files too") {
+  const ImportSource config = {"config.json", kConfig};
+  CHECK(refusal_of({config, {"a.toml", "[parallelism]\n[model]\nname = \"flux\"\n"}}) ==
+        "a.toml:3: found name = flux, expected a decoder-only language model: flux is a diffusion "
+        "model");
+  const std::string size = "model:\n  tensor_model_parallel_size: 2\n";
+  CHECK(refusal_of({config, {"run.yaml", size + "  crossattn_emb_size: 5120\n"}}) ==
+        "run.yaml:3: found crossattn_emb_size = 5120, a diffusion model: expected a decoder-only "
+        "language model");
+  CHECK(
+      has(refusal_of({config,
+                      {"run.yaml", size + "  _target_: megatron.bridge.diffusion.models.wan.A\n"}}),
+          "run.yaml:3: found _target_ = megatron.bridge.diffusion.models.wan.A, a diffusion"));
+}
+
+TEST_CASE("a script that starts another one is told that the other one's training is wanted") {
+  CHECK(refusal_of({{"run.sh", "PP=4 srun -l bash bench/train.sh \\\n  --mtp-num-layers 1\n"}}) ==
+        "run.sh:1: found no training, but train.sh, which is started here: give the script of the "
+        "training with the values that are set here, or a log of its run");
+}
+
 TEST_CASE("what slime sets by itself counts, and its rollouts are said not to be covered") {
   const ImportedPlan plan =
       imported("run.sh",
