@@ -105,7 +105,7 @@ Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
     arguments.add_flag(field.key,
                        flag != nullptr || field.value.is_null()
                            ? std::vector<std::string>()
-                           : std::vector<std::string>{written_value(field.value)},
+                           : std::vector<std::string>{unquoted(written_value(field.value))},
                        where);
   }
   ASSIGN_OR_RETURN(ImportedPlan plan,

@@ -87,6 +87,7 @@ class TrainingArguments {
 
  private:
   using Whole = std::int64_t;
+  using Texts = std::vector<std::string>;
 
   // Refuses tasks other than training all weights of one language model.
   void check_task() {
@@ -133,7 +134,11 @@ class TrainingArguments {
       plan_.wanted.push_back({.name = file->substr(file->rfind('/') + 1),
                               .where = fields_.place_of("deepspeed"),
                               .states_plan = true});
-    const std::string fsdp = fields_.text({"fsdp"}).value_or("");
+    const DocumentNode* options = fields_.node({"fsdp"});  // a text or a list
+    const std::string fsdp =
+        options != nullptr && options->list() != nullptr
+            ? fmt::format("{}", fmt::join(fields_.texts({"fsdp"}).value_or(Texts()), " "))
+            : fields_.text({"fsdp"}).value_or("");
     const auto has = [&](const char* word) { return fsdp.find(word) != std::string::npos; };
     if (has("hybrid_shard"))
       plan_.not_expressed.push_back(fields_.place_of("fsdp") +

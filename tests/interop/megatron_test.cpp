@@ -546,6 +546,9 @@ TEST_CASE("sizes beyond reason are refused, in products too, and odd names are o
                              "  --pipeline-model-parallel-layout: 'Et*3|t*3|t*2,m|L'\n");
   CHECK(keys_of(apart).at("parallel.layout").find("Et*3|t*3|t*2,m|L") != std::string::npos);
   CHECK_FALSE(keys_of(apart).contains("parallel.layers_per_stage"));
+  // A shell takes the inner quotes off.
+  const std::string freq = "  --num-experts: 4\n  --moe-layer-freq: \"'([0]*2+[1]*6)'\"\n";
+  CHECK(keys_of(imported("a.yaml", model + freq)).at("model.pattern") == "\"dense*2 + moe*6\"");
   const ImportedPlan odd = imported("a.yaml", model + "  '--': 3\n  '': 4\n");
   CHECK(odd.not_understood.size() == 1);  // both have the empty name, the last one counts
 }

@@ -570,6 +570,8 @@ TEST_CASE("TrainingArguments: eager attention, bf16 alone, and FSDP's offload") 
   const std::string line = "args.yaml:2: offload: parameters and optimizer stay on the GPU";
   CHECK(mentions(arguments("fsdp: full_shard auto_wrap offload\n").not_expressed, line));
   CHECK_FALSE(mentions(arguments("fsdp: full_shard auto_wrap\n").not_expressed, line));
+  CHECK(keys_of(arguments("fsdp:\n  - full_shard\n  - auto_wrap\n")).at("train.zero") == "3");
+  CHECK(mentions(arguments("fsdp: [shard_grad_op, offload]\n").not_expressed, line));
 }
 
 TEST_CASE(
