@@ -60,7 +60,6 @@ class FieldWriter {
     write_sequence();
     write_stages();
     add_number_formats(keys_, reader_, &fields_);
-    write_attention();
     write_gathered();
     write_optimizer();
     write_experts();
@@ -195,16 +194,6 @@ class FieldWriter {
     add("optimizer", bridge_ && zero_ > 0 ? "dist_muon" : "muon");
     const std::string mode = keys_->text("train.muon_tp", "duplicated");
     if (mode != "duplicated") add("muon_tp_mode", mode);
-  }
-
-  // Writes the attention backend. Attention in fp8 needs cuDNN's, "fused".
-  void write_attention() {
-    const bool in_fp8 = keys_->flag("train.fp8_attention", false);
-    if (in_fp8 && bridge_) add("fp8_dot_product_attention", "True");
-    if (in_fp8 && !bridge_)
-      keys_->leave("train.fp8_attention", "no flag of Megatron-LM; Megatron-Bridge has one");
-    const bool fused = keys_->flag("train.flash_attention", false);
-    add("attention_backend", !fused ? "unfused" : in_fp8 && bridge_ ? "fused" : "flash");
   }
 
   // Writes whether parameters are gathered in 8 or 4 bits.
@@ -441,9 +430,13 @@ class FieldWriter {
   void write_tensor() {
     const std::string method = keys_->text("overlap.tensor", "off");
     const bool has_sequence = tp_ > 1 && keys_->flag("train.sequence_parallel", false);
-    const bool overlaps = method != "off" && has_sequence;
-    if (method != "off" && !has_sequence)
-      keys_->leave("overlap.tensor", "with train.sequence_parallel");
+    // Userbuffers take no such tensors (pytorch/module/base.py of Transformer Engine at d0067d0d).
+    const bool is_refused =
+        precision_ == "nvfp4" || (precision_ == "fp8" && recipe_ == "blockwise");
+    const bool overlaps = method != "off" && has_sequence && !is_refused;
+    if (method != "off" && !overlaps)
+      keys_->leave("overlap.tensor", has_sequence ? "neither in nvfp4 nor with blockwise scales"
+                                                  : "with train.sequence_parallel");
     // As the linear layers of Transformer Engine and Megatron-LM do (tensor_parallel/layers.py).
     if (method == "off" && has_sequence && keys_->has("overlap.tensor"))
       keys_->leave("overlap.tensor", "input gradients are always reduced beside weight gradients");

@@ -1,5 +1,5 @@
-// Writes a plan's number formats as Megatron-LM's fields: those of weights and gradients, and how
-// FP8's scales are found. Declared in interop/emit/plan_keys.h.
+// Writes a plan's number formats as Megatron-LM's fields: those of weights, gradients and
+// attention, and how FP8's scales are found. Declared in interop/emit/plan_keys.h.
 #include <fmt/format.h>
 
 #include "interop/emit/plan_keys.h"
@@ -52,6 +52,18 @@ void add_gradients(PlanKeys* keys, bool bridge, bool is_fp16, std::vector<Megatr
   }
 }
 
+// Writes the attention backend. Attention in fp8 needs cuDNN's, "fused".
+void add_attention(PlanKeys* keys, bool bridge, std::vector<MegatronField>* fields) {
+  const bool in_fp8 = keys->flag("train.fp8_attention", false);
+  if (in_fp8 && bridge) fields->emplace_back("fp8_dot_product_attention", "True");
+  if (in_fp8 && !bridge)
+    keys->leave("train.fp8_attention", "no flag of Megatron-LM; Megatron-Bridge has one");
+  const bool fused = keys->flag("train.flash_attention", false);
+  fields->emplace_back("attention_backend", !fused             ? "unfused"
+                                            : in_fp8 && bridge ? "fused"
+                                                               : "flash");
+}
+
 }  // namespace
 
 void add_number_formats(PlanKeys* keys, MegatronReader reader, std::vector<MegatronField>* fields) {
@@ -70,6 +82,7 @@ void add_number_formats(PlanKeys* keys, MegatronReader reader, std::vector<Megat
     add_scales(keys, bridge, fields);
   }
   add_gradients(keys, bridge, is_fp16, fields);
+  add_attention(keys, bridge, fields);
 }
 
 }  // namespace tandem

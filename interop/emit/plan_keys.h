@@ -69,7 +69,7 @@ using MegatronField = std::pair<std::string, std::string>;
 // some settings by default; or ChatLearn, whose configurations have fewer fields.
 enum class MegatronReader { Arguments, Bridge, ChatLearn };
 std::vector<MegatronField> megatron_fields(PlanKeys* keys, MegatronReader reader);
-// Adds the fields of number formats alone: of weights, of gradients, and FP8's scales.
+// Adds the fields of number formats alone: of weights, gradients and attention, and FP8's scales.
 void add_number_formats(PlanKeys* keys, MegatronReader reader, std::vector<MegatronField>* fields);
 
 // Return a file's whole text, without the comment above it.

@@ -36,6 +36,7 @@ constexpr std::string_view kGraphConfig = "Megatron-LM, core/transformer/cuda_gr
 constexpr std::string_view kSchedules = "Megatron-LM, core/pipeline_parallel/schedules.py";
 constexpr std::string_view kParallelConfig = "Megatron-LM, core/model_parallel_config.py";
 constexpr std::string_view kScales = "Transformer Engine's recipes: rowwise is torchao's";
+constexpr std::string_view kUserbuffers = "Transformer Engine, pytorch/module/base.py: userbuffers";
 constexpr std::string_view kTransformerEngine = "Transformer Engine's ring attention, always on";
 constexpr std::string_view kBridge = "NeMo (Megatron-Bridge): use_distributed_optimizer";
 constexpr std::string_view kBridgeHybrid =
@@ -232,6 +233,12 @@ constexpr FrameworkRule kMegatronRules[] = {
      }},
     {"fp8 without rowwise scales", kScales, OfLayout,
      [](Base b, Tried t) { return plan_of(b, t).fp8_recipe != Fp8Recipe::Rowwise; }},
+    {"overlap.tensor neither in nvfp4 nor in fp8 with blockwise scales", kUserbuffers, OfLayout,
+     [](Base b, Tried t) {
+       const Plan plan = plan_of(b, t);
+       const bool is_blockwise = plan.precision == "fp8" && plan.fp8_recipe == Fp8Recipe::Blockwise;
+       return t.layout.tensor == TensorMethod::Off || (plan.precision != "nvfp4" && !is_blockwise);
+     }},
     {"overlap.context with a ring of cp > 1", kTransformerEngine, OfLayout,
      [](Base b, Tried t) {
        return t.layout.cp == 1 || b.job.plan.context_comm != ContextComm::Ring ||

@@ -48,6 +48,8 @@ inline constexpr RuleVersion kVersions[] = {
      "2026-08-22"},
     {"fsdp", "huggingface/accelerate", "16cb6eb80dd9aa8b4df1a63ef57863e455d53b83", "2026-07-24"},
     {"torchtitan", "pytorch/torchtitan", "b5bcd76c66d0acb1a08b176d9639425bc55e0b2a", "2026-08-21"},
+    // The overlap of Megatron-LM's tensor communication.
+    {"", "NVIDIA/TransformerEngine", "d0067d0da6cb01811b8072a7d304f0e00344ce2b", "2026-08-22"},
     // PyTorch's schedules, which torchtitan runs.
     {"", "pytorch/pytorch", "00722e648b740f91d0e71494baa17891749fd291", ""}};
 

@@ -343,6 +343,39 @@ TEST_CASE("experts are not overlapped beside Transformer Engine's graphs of MLPs
   }
 }
 
+// "Unsupported quantizer for Userbuffers": they take fp8 with delayed, current and mxfp8 scales.
+TEST_CASE("tensor overlap goes with neither nvfp4 nor blockwise scales") {
+  const auto base = try_base({"model.layers=32", "model.hidden=4096", "model.heads=32",
+                              "model.seq=8192", "model.vocab=32000", "cluster.gpus=64",
+                              "parallel.global_batch=256", "cluster.preset=\"dgx-b200\""});
+  REQUIRE(base);
+  for (const char* name : {"megatron", "nemo"}) {
+    const auto overlaps = [&](const char* precision, const char* recipe) {
+      INFO(name << " " << precision << " " << recipe);
+      PlanSettings plan = {{"parallel.tp", "2"},
+                           {"train.sequence_parallel", "true"},
+                           {"overlap.tensor", "ring"},
+                           {"train.precision", precision},
+                           {"train.fp8_recipe", recipe}};
+      const auto text = emit_plan(name, plan);
+      REQUIRE(text.ok());
+      const bool is_told = fields_of(name, *text).on("tp_comm_overlap");
+      CHECK(is_told == (text->find("overlap.tensor = ring: neither in") == std::string::npos));
+      Scenario scenario = base->scenario;
+      scenario.job.plan.precision = precision;
+      if (std::string(recipe) == "blockwise") scenario.job.plan.fp8_recipe = Fp8Recipe::Blockwise;
+      Candidate tried = {{.tp = 2, .dp = 32, .sequence_parallel = true}, {"none", false}, {}};
+      tried.layout.tensor = TensorMethod::Ring;
+      CHECK(is_told == broken_rule(**framework_named(name), scenario, tried).empty());
+      return is_told;
+    };
+    CHECK_FALSE(overlaps("fp8", "blockwise"));
+    CHECK_FALSE(overlaps("nvfp4", "delayed"));
+    CHECK(overlaps("fp8", "delayed"));
+    CHECK(overlaps("bf16", "blockwise"));
+  }
+}
+
 TEST_CASE("emitted texts name the versions that their rules were read from") {
   for (const RuleVersion& version : kVersions) {
     if (version.framework.empty()) continue;

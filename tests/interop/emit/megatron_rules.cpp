@@ -325,6 +325,13 @@ const EmitRule kRules[] = {
     {kAll, "tensor communication overlaps if sequences are cut", kArguments, "1441",
      [](F f) { return !f.on("tp_comm_overlap") || f.on("sequence_parallel"); },
      "tp_comm_overlap=True sequence_parallel=False"},
+    {"megatron nemo", "userbuffers take no fp4, and no fp8 with blockwise scales",
+     "NVIDIA/TransformerEngine transformer_engine/pytorch/module/base.py", "754",
+     [](F f) {
+       return !f.on("tp_comm_overlap") || (f.text("fp8_recipe") != "blockwise" &&
+                                           !f.contains("fp4") && !f.contains("fp4_format"));
+     },
+     "tp_comm_overlap=True fp8_recipe=blockwise"},
     {kAll, "bf16 or fp16", kConfig, "1432", [](F f) { return !f.on("bf16") || !f.on("fp16"); },
      "bf16=True fp16=True"},
     {kAll, "fp8 or fp4", kArguments, "1100", [](F f) { return fp8(f).empty() || fp4(f).empty(); },
