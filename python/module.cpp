@@ -10,6 +10,7 @@
 #include "base/csv.h"
 #include "base/data_dir.h"
 #include "base/xml.h"
+#include "planning/sweep/results.h"
 #include "planning/tune/space.h"
 #include "python/calls.h"
 #include "schedule/order/named_orders.h"
@@ -247,6 +248,7 @@ PYBIND11_MODULE(_tandem, module) {
              py::arg("on_done"));
   module.def("sweep_runs", &sweep_runs, py::arg("call"), py::arg("output"), py::arg("list"),
              py::arg("on_done"));
+  module.def("holds_texts", &holds_texts, py::arg("column"));
   module.def("tune_scenario", &tune_scenario, py::arg("call"), py::arg("among"),
              py::arg("framework"), py::arg("keep"), py::arg("seconds"), py::arg("on_better"));
   module.def("size_scenario", &size_scenario, py::arg("call"), py::arg("among"));

@@ -13,6 +13,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "keys/key.h"
 #include "results/result_fields.h"
 #include "scenarios/routing_file.h"
 
@@ -37,6 +38,7 @@ std::string cell(const Json& value) {
 struct OutputColumn {
   std::string name;  // "memory_bytes.total"
   int position = 0;  // FieldText::column
+  bool is_text = false;
 };
 
 void add_columns(const std::vector<FieldText>& fields, const std::string& prefix,
@@ -45,20 +47,19 @@ void add_columns(const std::vector<FieldText>& fields, const std::string& prefix
     if (field.column == kNoColumn) continue;
     // found_order, an object, has one column, which is always empty.
     if (field.parts.empty() || field.key == "found_order") {
-      columns->push_back({prefix + field.key, field.column});
+      const bool is_text = field.python.find("str") != std::string::npos;
+      columns->push_back({prefix + field.key, field.column, is_text});
     } else {
       add_columns(field.parts, prefix + field.key + '.', columns);
     }
   }
 }
 
-std::vector<std::string> output_columns() {
+std::vector<OutputColumn> output_columns() {
   std::vector<OutputColumn> columns;
   add_columns(fields_of<RunResult>().texts(), "", &columns);
   std::ranges::stable_sort(columns, {}, &OutputColumn::position);
-  std::vector<std::string> names;
-  for (OutputColumn& column : columns) names.push_back(std::move(column.name));
-  return names;
+  return columns;
 }
 
 std::vector<std::string> output_cells(const RunResult& result,
@@ -128,12 +129,23 @@ bool is_unchanged(const CsvTable& table, int row) {
 
 }  // namespace
 
+bool holds_texts(const std::string& column) {
+  if (column == kChecksum || std::ranges::find(kFirstColumns, column) != kFirstColumns.end())
+    return true;
+  const bool is_of_kind = column.starts_with("model.kinds.");
+  const std::string key = is_of_kind ? "model" + column.substr(column.rfind('.')) : column;
+  if (const KeyRow* row = keys::find(key)) return row->type() == KeyType::Text;
+  return std::ranges::any_of(output_columns(), [&](const OutputColumn& output) {
+    return output.is_text && output.name == column;
+  });
+}
+
 Result<Results> Results::of(const ScenarioFile& file, std::vector<RunSettings> runs,
                             Engine engine) {
   Results results;
   results.runs_ = std::move(runs);
   results.engine_ = engine_name(engine);
-  results.outputs_ = output_columns();
+  for (const OutputColumn& column : output_columns()) results.outputs_.push_back(column.name);
   SettingsHash hash(file.path);
   std::set<std::string> inputs;
   for (const RunSettings& run : results.runs_) {

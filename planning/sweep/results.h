@@ -14,6 +14,10 @@
 
 namespace tandem {
 
+// Returns whether the cells of a sweep's column are texts: "1e5" is no number there, "true" no
+// flag.
+bool holds_texts(const std::string& column);
+
 // The runs of one sweep, and the columns of their results: name, settings (a hash), error, engine;
 // one column for every key that a run sets; one for every number of `simulate --json`, except
 // wall-clock times and comparisons of runs; a checksum of the row.

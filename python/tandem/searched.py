@@ -3,6 +3,7 @@
 import csv
 import re
 
+from . import _tandem
 from .errors import RunError
 from .results import _COLUMNS, Result, _cell, _Document, _formatted, _module, _row, _Shown, _used
 
@@ -105,9 +106,6 @@ class Sizing(_Shown):
         return f"<tandem.Sizing: {len(self.candidates)} candidates>"
 
 
-_TEXTS = ("name", "settings", "error", "engine")  # the columns of a sweep that hold no numbers
-
-
 def _plain(cell):
     """Drops the ' that a CSV has before texts such as "=1+1", which a spreadsheet would compute."""
     return cell[1:] if re.match(r"'[' \t]*[=+@-]", cell) else cell
@@ -126,13 +124,15 @@ class Sweep(_Shown):
     @classmethod
     def _read(cls, swept, keep_path):
         with open(swept["path"], newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            texts = {column for column in reader.fieldnames if _tandem.holds_texts(column)}
             rows = [
                 {
-                    column: (_plain(cell) or None) if column in _TEXTS else _cell(_plain(cell))
+                    column: (_plain(cell) or None) if column in texts else _cell(_plain(cell))
                     for column, cell in row.items()
                     if column != "checksum"
                 }
-                for row in csv.DictReader(file)
+                for row in reader
             ]
         path = swept["path"] if keep_path else None
         return cls(path, swept["failed"], swept["kept"], swept["first_failure"], rows)

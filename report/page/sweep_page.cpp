@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/csv.h"
+#include "planning/sweep/results.h"
 
 namespace tandem {
 namespace {
@@ -31,16 +32,18 @@ const std::array<ShownColumn, 9> kShownColumns = {
      {"verdict", {"fits", "", Better::Neither}},
      {"error", {"error", "", Better::Neither}}}};
 
-// Returns a number if the text is one; no value if it is empty.
-PageCell cell_of(std::string_view text) {
-  if (text.empty()) return {};
-  if (const auto number = parse_number(std::string(text)); number.ok()) return *number;
-  return std::string(text);
-}
-
+// Returns the column's numbers and texts; an empty cell has no value. "007" is no number in a
+// column of texts.
 std::vector<PageCell> cells_of(const CsvTable& csv, std::string_view column) {
+  const bool is_text = holds_texts(std::string(column));
   std::vector<PageCell> cells;
-  for (int row = 0; row < csv.size(); ++row) cells.push_back(cell_of(csv.text(row, column)));
+  for (int row = 0; row < csv.size(); ++row) {
+    const std::string text(csv.text(row, column));
+    const auto number = parse_number(text);
+    cells.push_back(text.empty()              ? PageCell()
+                    : is_text || !number.ok() ? PageCell(text)
+                                              : PageCell(*number));
+  }
   return cells;
 }
 
@@ -100,13 +103,6 @@ std::vector<std::string> set_columns(const CsvTable& csv) {
                            : std::vector<std::string>(engine + 1, results);
 }
 
-// Returns the runs' names, which stay texts: "007" is no number.
-std::vector<PageCell> names_of(const CsvTable& csv) {
-  std::vector<PageCell> names;
-  for (int row = 0; row < csv.size(); ++row) names.emplace_back(std::string(csv.text(row, "name")));
-  return names;
-}
-
 // Adds a column that marks the runs whose cost model no measured run supports, if there are some.
 void add_guesses(const CsvTable& csv, PageTable* table) {
   std::vector<PageCell> marks;
@@ -142,7 +138,7 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
   ASSIGN_OR_RETURN(const CsvTable csv, CsvTable::read(results_csv));
   PageTable table{.title = std::filesystem::path(results_csv).filename().string()};
   if (csv.size() == 0) return table;
-  add_column(&table, {"run"}, names_of(csv));
+  add_column(&table, {"run"}, cells_of(csv, "name"));
   for (const std::string& column : set_columns(csv)) {
     const std::vector<PageCell> cells = cells_of(csv, column);
     if (differ(cells)) add_column(&table, {column}, cells);

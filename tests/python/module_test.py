@@ -136,8 +136,11 @@ class SameAsTheProgram(unittest.TestCase):
         )
         self.assertEqual(
             [row["published.cluster"] for row in published.rows],
-            ["1_000", "nan", "inf", 1500.0, "007", "x"],
+            texts,
         )
+        names = ["true", "1e5", "-5"]
+        named = tandem.sweep({**TWO_STAGES, "variant": [{"name": name} for name in names]})
+        self.assertEqual([row["points"] for row in named.rows], names)
         self.assertIsNone(swept.path)
 
     def test_a_search_finds_the_plans_of_the_program(self):

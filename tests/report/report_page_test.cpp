@@ -309,14 +309,15 @@ TEST_CASE("the frontier holds the rows that no other one beats, along x") {
   CHECK(frontier_of(full) == std::vector<std::size_t>{3, 4, 2, 5});
 }
 
-TEST_CASE("a sweep's runs have names, not numbers, in its page") {
+TEST_CASE("a sweep's runs have names, not numbers, in its page, and so have keys of texts") {
   const Folder folder;
-  const auto table = sweep_table(folder.with("rows.csv",
-                                             "name,engine,axes,gpus,iteration_s\n"
-                                             "007,ideal,,1,2\n1e3,ideal,,2,1\n"));
+  const auto table =
+      sweep_table(folder.with("rows.csv",
+                              "name,engine,cluster.name,model.kinds.a.mixer,parallel.tp,axes,gpus\n"
+                              "007,ideal,0012,1,1,,1\n1e3,ideal,2e3,2,2,,2\n"));
   REQUIRE(table.ok());
-  CHECK(table->rows.at(0).at(0) == PageCell("007"));
-  CHECK(table->rows.at(1).at(0) == PageCell("1e3"));
+  CHECK(table->rows.at(0) == std::vector<PageCell>{"007", "0012", "1", 1.0, 1.0});
+  CHECK(table->rows.at(1) == std::vector<PageCell>{"1e3", "2e3", "2", 2.0, 2.0});
 }
 
 TEST_CASE("a sweep's page has the verdicts on memory, also where they are all alike") {
