@@ -421,6 +421,8 @@ class MegatronPlan {
   void set_tensor_overlap() {
     if (!args_->flag("tp_comm_overlap") || tp_ == 1) return;
     const std::string from = args_->spelled("tp_comm_overlap");
+    if (args_->flag("multi_latent_attention"))  // TELinear, for all layers that follow
+      return plan_->assumed.push_back(from + " has no effect: latent attention switches it off");
     if (!plan_->has("train.sequence_parallel")) {
       plan_->set("train.sequence_parallel", true, from);
       plan_->assumed.push_back("train.sequence_parallel = true: " + from + " needs it");

@@ -37,6 +37,7 @@ constexpr std::string_view kSchedules = "Megatron-LM, core/pipeline_parallel/sch
 constexpr std::string_view kParallelConfig = "Megatron-LM, core/model_parallel_config.py";
 constexpr std::string_view kScales = "Transformer Engine's recipes: rowwise is torchao's";
 constexpr std::string_view kUserbuffers = "Transformer Engine, pytorch/module/base.py: userbuffers";
+constexpr std::string_view kLinear = "Megatron-LM, core/extensions/transformer_engine.py: TELinear";
 constexpr std::string_view kTransformerEngine = "Transformer Engine's ring attention, always on";
 constexpr std::string_view kBridge = "NeMo (Megatron-Bridge): use_distributed_optimizer";
 constexpr std::string_view kBridgeHybrid =
@@ -127,6 +128,10 @@ bool cuts_evenly(Base b, Tried t) {
 bool is_hybrid(const Model& model) {
   return model.kinds.empty() ? model.mixer == Mixer::Mamba || model.halves() == 1
                              : std::ranges::any_of(model.kinds, is_hybrid);
+}
+
+bool has_latent_attention(const Model& model) {
+  return model.latent() || std::ranges::any_of(model.kinds, has_latent_attention);
 }
 
 // Returns a layer's letters in Megatron-LM's patterns of hybrid models; empty: it has none.
@@ -238,6 +243,10 @@ constexpr FrameworkRule kMegatronRules[] = {
        const Plan plan = plan_of(b, t);
        const bool is_blockwise = plan.precision == "fp8" && plan.fp8_recipe == Fp8Recipe::Blockwise;
        return t.layout.tensor == TensorMethod::Off || (plan.precision != "nvfp4" && !is_blockwise);
+     }},
+    {"overlap.tensor without latent attention", kLinear, OfLayout,
+     [](Base b, Tried t) {
+       return t.layout.tensor == TensorMethod::Off || !has_latent_attention(b.job.model);
      }},
     {"overlap.context with a ring of cp > 1", kTransformerEngine, OfLayout,
      [](Base b, Tried t) {

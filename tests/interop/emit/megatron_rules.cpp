@@ -328,8 +328,8 @@ const EmitRule kRules[] = {
     {"megatron nemo", "userbuffers take no fp4, and no fp8 with blockwise scales",
      "NVIDIA/TransformerEngine transformer_engine/pytorch/module/base.py", "754",
      [](F f) {
-       return !f.on("tp_comm_overlap") || (f.text("fp8_recipe") != "blockwise" &&
-                                           !f.contains("fp4") && !f.contains("fp4_format"));
+       const bool has_fp4 = f.contains("fp4") || f.contains("fp4_format");
+       return !f.on("tp_comm_overlap") || (f.text("fp8_recipe") != "blockwise" && !has_fp4);
      },
      "tp_comm_overlap=True fp8_recipe=blockwise"},
     {kAll, "bf16 or fp16", kConfig, "1432", [](F f) { return !f.on("bf16") || !f.on("fp16"); },
@@ -438,9 +438,8 @@ const EmitRule kRules[] = {
        return f.text("exp_avg_dtype", "fp32") == "fp32" || f.on("use_precision_aware_optimizer");
      },
      "exp_avg_dtype=bf16 use_precision_aware_optimizer="},
-    {kAll, "an offloaded optimizer has fp32 moments",
-     "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py", "HybridDeviceOptimizer",
-     [](F f) { return !f.on("optimizer_cpu_offload") || f.text("exp_avg_dtype").empty(); },
+    {kAll, "offloaded moments are fp32", "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py",
+     "600", [](F f) { return !f.on("optimizer_cpu_offload") || f.text("exp_avg_dtype").empty(); },
      "optimizer_cpu_offload=True exp_avg_dtype=bf16"},
     {kAll, "moments are of one type", "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py",
      "570", [](F f) { return f.text("exp_avg_dtype") == f.text("exp_avg_sq_dtype"); },
