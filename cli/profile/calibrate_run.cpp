@@ -60,6 +60,7 @@ Result<RunEvidence> read_evidence(const CalibrateRunOptions& options, const Scen
   ASSIGN_OR_RETURN(const SimulatedIteration asked, simulated_iteration(scenario, engine));
   if (engine != Engine::Ideal) {
     ASSIGN_OR_RETURN(const SimulatedIteration ideal, simulated_iteration(scenario, Engine::Ideal));
+    evidence.engine = engine;
     evidence.engine_ratio = asked.seconds / ideal.seconds;
   }
   if (!files.log.empty()) {

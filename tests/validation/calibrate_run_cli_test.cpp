@@ -50,6 +50,8 @@ TEST_CASE("a run's profiles give a software that predicts the run, by either eng
   for (const std::string engine : {" --engine ideal", " --engine simgrid"})
     CHECK(simulated_s(box, "--set costs.software=mine.toml" + engine) ==
           Approx(simulated_s(box, "--set costs.software=hidden.toml" + engine)).epsilon(0.01));
+  CHECK(simulated_s(box, "--set costs.software=mine.toml --engine simgrid") ==
+        Approx(found.at("simulated_s").get<double>()).epsilon(1e-9));
 }
 
 TEST_CASE("a software can be calibrated again, from another folder, on a log") {

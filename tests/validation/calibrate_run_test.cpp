@@ -189,7 +189,7 @@ TEST_CASE("the written software has the moved constants, a narrower interval and
   // The next plan is predicted by it.
   Scenario next = job;
   next.costs.profile = *mine;
-  CHECK(iteration_s(next) == Approx(found.after_s).epsilon(1e-3));
+  CHECK(iteration_s(next) == Approx(found.after_s).epsilon(1e-9));
 }
 
 TEST_CASE("the written interval holds the run: the base's does not count where it lies outside") {

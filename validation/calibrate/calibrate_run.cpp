@@ -192,7 +192,8 @@ Result<LeastSquaresFit> fit_told(RunFit* fit, bool by_ops) {
 
 void take_constants(const RunFit& fit, const FrameworkProfile& before, const LeastSquaresFit& done,
                     RunCalibration* found) {
-  found->profile = moved_profile(before, fit.constants(), done.values);
+  found->profile =
+      rounded_profile(moved_profile(before, fit.constants(), done.values), fit.constants());
   found->left = run_constant_keys();
   for (std::size_t k = 0; k < done.values.size(); ++k) {
     const RunConstant& constant = fit.constants()[k];
@@ -271,7 +272,11 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
   ASSIGN_OR_RETURN(found.is_far, fit.bring_far_iteration_nearer());
   ASSIGN_OR_RETURN(const LeastSquaresFit done, fit_told(&fit, by_ops));
   take_constants(fit, scenario.costs.profile, done, &found);
-  ASSIGN_OR_RETURN(found.after_s, fit.iteration_s(done.values));
+  Scenario after = scenario;
+  after.costs.profile = found.profile;
+  ASSIGN_OR_RETURN(const RunResult result,
+                   run_in_own_process([&] { return simulate(after, evidence.engine); }));
+  found.after_s = result.iteration_s;
   ASSIGN_OR_RETURN(found.classes_after, fit.classes(done.values));
   add_notes(by_ops, &found);
   if (!by_ops) return found;

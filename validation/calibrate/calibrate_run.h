@@ -7,17 +7,19 @@
 #include <vector>
 
 #include "base/result.h"
+#include "planning/simulate/simulate.h"
 #include "scenarios/scenario.h"
 #include "traces/profile/profile.h"
 #include "validation/calibrate/class_times.h"
 
 namespace tandem {
 
-// `iteration_s`: the usual iteration, 0: not known. `engine_ratio`: an iteration by the engine that
-// is asked over one by the ideal engine, on which the constants are found.
+// `iteration_s`: the usual iteration, 0: not known. `engine_ratio`: an iteration by the engine over
+// one by the ideal engine, on which the constants are found.
 struct RunEvidence {
   std::optional<Profile> profile;  // of the scenario's own run
   double iteration_s = 0;
+  Engine engine = Engine::Ideal;
   double engine_ratio = 1;
   std::vector<std::string> left_out;  // of a log
 };
@@ -37,7 +39,7 @@ struct RunCalibration {
   FrameworkProfile profile;  // with moved constants, name and evidence of the one before
   std::vector<ToldConstant> told;
   std::vector<std::string> left;     // keys that keep their values: the evidence says too little
-  double before_s = 0, after_s = 0;  // simulated iterations, by the engine that is asked
+  double before_s = 0, after_s = 0;  // simulated iterations by the engine, as the file gives them
   double measured_s = 0;             // given, or the profile's; 0: not known
   std::vector<ClassTime> classes_before, classes_after;  // without a profile: empty
   bool is_far = false;  // the run differs by more than sites do: it is no evidence for others

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "validation/published/profile_text.h"
 
 namespace tandem {
 namespace {
@@ -73,6 +74,16 @@ FrameworkProfile moved_profile(FrameworkProfile profile, std::span<const RunCons
       double& value = profile.*field.place;
       value = constants[k].is_sum ? std::max(0.0, value + values[k] * field.unit)
                                   : value * std::exp(values[k]);
+    }
+  }
+  return profile;
+}
+
+FrameworkProfile rounded_profile(FrameworkProfile profile, std::span<const RunConstant> constants) {
+  for (const RunConstant& constant : constants) {
+    for (const char* key : constant.keys) {
+      const ProfileField& field = field_of(key);
+      profile.*field.place = rounded(profile.*field.place / field.unit) * field.unit;
     }
   }
   return profile;

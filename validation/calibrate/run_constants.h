@@ -31,6 +31,9 @@ std::vector<std::string> run_constant_keys();
 FrameworkProfile moved_profile(FrameworkProfile profile, std::span<const RunConstant> constants,
                                std::span<const double> values);
 
+// Returns the profile with these constants as files have them (profile_text.h).
+FrameworkProfile rounded_profile(FrameworkProfile profile, std::span<const RunConstant> constants);
+
 // Returns a key's value in the key's unit. REQUIRES: the key is one of profile_fields().
 double value_of(const FrameworkProfile& profile, const char* key);
 
