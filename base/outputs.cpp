@@ -50,7 +50,7 @@ std::optional<Identity> output_identity(const std::string& path) {
   return identity_of(found);
 }
 
-// Returns the inputs that exist, and the files that standard output and error go to, if any.
+// Returns the inputs that exist, and the files and pipes that standard output and error go to.
 std::vector<KnownFile> known_files(const std::vector<NamedFile>& inputs) {
   std::vector<KnownFile> known;
   struct stat found {};
@@ -59,7 +59,7 @@ std::vector<KnownFile> known_files(const std::vector<NamedFile>& inputs) {
   }
   for (const auto& [number, name] :
        {std::pair{STDOUT_FILENO, "standard output"}, std::pair{STDERR_FILENO, "standard error"}}) {
-    if (::fstat(number, &found) == 0 && S_ISREG(found.st_mode))
+    if (::fstat(number, &found) == 0 && (S_ISREG(found.st_mode) || S_ISFIFO(found.st_mode)))
       known.push_back({{name, ""}, identity_of(found)});
   }
   return known;

@@ -219,8 +219,11 @@ int CommandLine::run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say(out_of_memory().text());
     return exit_status(Error::Failed);
-  } catch (const std::system_error& e) {  // fmt's, of a print that failed
-    say(e.what());
+  } catch (const std::system_error& e) {
+    const bool is_print = std::string_view(e.what()).starts_with("cannot write to file");  // fmt's
+    say(is_print
+            ? fmt::format("standard output: {}, expected room for the results", e.code().message())
+            : e.what());
     return exit_status(Error::Failed);
   }
 }

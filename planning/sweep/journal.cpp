@@ -15,8 +15,7 @@ namespace tandem {
 namespace {
 
 Error cannot(const std::string& path, std::string_view what) {
-  return Error{fmt::format("{}: cannot be {}: {}", path, what, std::strerror(errno)),
-               Error::Failed};
+  return Error::at(path, fmt::format("cannot be {}: {}", what, std::strerror(errno)));
 }
 
 // Returns the bytes before the first torn line: one without an end, or with zero bytes.

@@ -118,6 +118,18 @@ std::string checksum_of(const std::vector<std::string>& cells) {
   return fmt::format("{:016x}", fnv1a(joined(cells)));
 }
 
+// Returns where the run sets a key that its double sets elsewhere: a row of a list, say, or a
+// point's line. If there is none, returns the file.
+std::string place_beside(const RunSettings& run, const RunSettings& its_double,
+                         const ScenarioFile& file) {
+  for (const auto& [key, setting] : run.settings) {
+    const auto other = its_double.settings.find(key);
+    if (other != its_double.settings.end() && other->second.where != setting.where)
+      return setting.where;
+  }
+  return file.path;
+}
+
 // Whether a row is as it was written, by its checksum.
 bool is_unchanged(const CsvTable& table, int row) {
   std::vector<std::string> cells;
@@ -152,9 +164,13 @@ Result<Results> Results::of(const ScenarioFile& file, std::vector<RunSettings> r
     for (const auto& [key, setting] : run.settings) inputs.insert(key);
     const int number = static_cast<int>(results.hashes_.size());
     results.hashes_.push_back(hash.of(run.settings, results.engine_));
-    if (!results.by_key_.try_emplace({run.name, results.hashes_.back()}, number).second)
-      return Error::at(file.path,
-                       fmt::format("found the run '{}' twice, expected each once", run.name));
+    const auto [same, is_new] =
+        results.by_key_.try_emplace({run.name, results.hashes_.back()}, number);
+    if (is_new) continue;
+    const RunSettings& first = results.runs_[same->second];
+    return Error::at(place_beside(run, first, file),
+                     fmt::format("found the run '{}' twice (first in {}), expected each once",
+                                 run.name, place_beside(first, run, file)));
   }
   results.inputs_.assign(inputs.begin(), inputs.end());
   return results;

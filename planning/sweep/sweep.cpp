@@ -93,8 +93,7 @@ Result<ResultRows> gather_rows(const Results& results, const std::vector<std::st
       std::error_code failed;
       fs::copy_file(path, path + ".old", fs::copy_options::overwrite_existing, failed);
       if (failed)
-        return Error{fmt::format("{}.old: cannot be written: {}", path, failed.message()),
-                     Error::Failed};
+        return Error::at(path + ".old", fmt::format("cannot be written: {}", failed.message()));
     }
     for (const auto& [run, row] : found.rows) {
       const auto [known, is_new] = rows.try_emplace(run, row);

@@ -162,6 +162,10 @@ TEST_CASE("no output is another output, whether it is there or not") {
     CHECK(!fs::exists(box.path("a.csv")));
     CHECK(!fs::exists(box.path("a")));
   }
+  // A pipe as well.
+  const std::string piped = "bash -c '\"$0\" \"$@\" | cat; exit ${PIPESTATUS[0]}'";
+  check_refused(box.tandem("simulate base.toml --json --trace /dev/stdout", piped),
+                "--trace: found /dev/stdout, the same file as standard output, expected another");
   // A device takes all.
   check_done(box.tandem("simulate base.toml --engine ideal --trace /dev/null --plot /dev/null"));
 }

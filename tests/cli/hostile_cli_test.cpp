@@ -59,13 +59,22 @@ TEST_CASE("a file that may not grow is a write that fails, and nothing of it is 
   CHECK(box.files() == Names{"two.toml"});
 }
 
+TEST_CASE("a sweep whose CSV may not grow ends as where any file cannot be written") {
+  const Sandbox box;
+  box.file("runs.toml",
+           kTwoStages + "[matrix]\nparallel.global_batch = [2, 4, 6, 8, 10, 12, 14, 16]\n");
+  check_refused(
+      box.tandem("sweep runs.toml -o r.csv --engine ideal", "prlimit --fsize=4000 --core=0"),
+      "r.csv: cannot be written: File too large");
+}
+
 TEST_CASE("results that find no room are a failure, and so is an error that nobody can read") {
   const Sandbox box;
   box.file("two.toml", kTwoStages);
   const Ran full = box.tandem("schedule two.toml --set parallel.global_batch=64 --format program",
                               "prlimit --fsize=1024 --core=0");
   CHECK(full.status == 1);
-  CHECK(full.err == "cannot write to file: File too large\n");
+  CHECK(full.err == "standard output: File too large, expected room for the results\n");
   const std::string without_errors = "sh -c 'exec \"$0\" \"$@\" 2>&-'";
   CHECK(box.tandem("simulate none.toml", without_errors).status == 2);
   CHECK(box.tandem("simulate two.toml --engine ideal", without_errors).status == 0);

@@ -175,7 +175,7 @@ TEST_CASE("two runs of one name and the same settings are refused") {
   sandbox.file("runs.toml", kTwoStages);
   sandbox.file("list.csv", "name,parallel.micro_batch\na,1\na,1\n");
   check_refused(sandbox.tandem("sweep runs.toml --list list.csv -o all.csv --engine ideal"),
-                "runs.toml: found the run 'a' twice");
+                "list.csv:3: found the run 'a' twice (first in list.csv:2), expected each once\n");
 }
 
 TEST_CASE("a sweep that is killed and started again ends with an undisturbed one's bytes") {
