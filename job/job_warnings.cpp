@@ -93,10 +93,15 @@ std::string without_row(const Communicator& group, CommKind kind, const Site& si
                      comm_kind_name(kind), ranks, on, on > 1 ? "s" : "");
 }
 
-// Warns of communication that the calibration has no row for.
+// Warns of a calibration of another cluster, and of communication that it has no row for.
 void add_uncalibrated(const Scenario& scenario, const CompiledJob& job,
                       std::vector<std::string>* lines) {
-  if (job.site.cluster.spec().calibration.empty()) return;
+  const ClusterSpec& spec = job.site.cluster.spec();
+  if (spec.calibration.empty()) return;
+  const std::string& measured = spec.calibration.front().cluster;
+  if (!measured.empty() && !spec.name.empty() && measured != spec.name)
+    lines->push_back(fmt::format("{}: cluster.calibration was measured on {}, this cluster is {}",
+                                 scenario.place_of({"cluster.calibration"}), measured, spec.name));
   const Program& program = job.program;
   std::vector<std::vector<std::vector<CommUse>>> uses;  // by body and slot
   for (const Body& body : program.bodies) uses.push_back(comm_uses(body));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/file.h"
 #include "base/nearest.h"
@@ -15,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// The keys above the rows, which say where those come from. Nothing depends on them.
+// The keys above the rows, which say where those come from. No time depends on them.
 const std::vector<std::string> kOrigin = {"backend",    "real",   "cluster", "placement",
                                           "iterations", "warmup", "fit"};
 const std::vector<std::string> kRowKeys = {
@@ -119,11 +120,12 @@ Result<std::vector<CalibrationRow>> read_calibration(const std::string& path) {
     const toml::table* table = node.as_table();
     if (table == nullptr) return whole.at(node, "found a value, expected [[fit]] tables");
     const CheckedTable fit(path, *table);
-    ASSIGN_OR_RETURN(const CalibrationRow row, row_of(fit));
+    ASSIGN_OR_RETURN(CalibrationRow row, row_of(fit));
+    row.cluster = file["cluster"].value_or(std::string());
     if (find_row(rows, row.kind, row.ranks, row.nodes) != nullptr)
       return whole.at(node, fmt::format("found a second {} of {} ranks on {} nodes, expected one",
                                         comm_kind_name(row.kind), row.ranks, row.nodes));
-    rows.push_back(row);
+    rows.push_back(std::move(row));
   }
   return rows;
 }

@@ -18,6 +18,7 @@ struct CalibrationRow {
   int nodes = 0;
   double latency_s = 0;
   double bus_bytes_per_s = 0;
+  std::string cluster;  // on which it was measured; "": the file does not say
 
   double seconds_per_byte() const { return bus_factor(kind, ranks) / bus_bytes_per_s; }
 };

@@ -122,7 +122,7 @@ TEST_CASE("a scenario's calibration says what its transfers take") {
   }
 }
 
-TEST_CASE("communication that a calibration has no row for is said in one line") {
+TEST_CASE("communication that a calibration has no row for, and another cluster, are said") {
   const Folder folder;
   folder.with("F.toml", kRow + "busbw_GBps = 0.04\n");
   const auto warnings = [&](const Names& keys) {
@@ -138,6 +138,13 @@ TEST_CASE("communication that a calibration has no row for is said in one line")
   CHECK(between.front().ends_with(
       ": cluster.calibration has no row for pipeline p2p of 2 ranks on 2 nodes: the cluster's "
       "links say what these take"));
+  folder.with("F.toml", "cluster = \"shaped-dgx\"\n" + kRow + "busbw_GBps = 0.04\n");
+  CHECK(warnings({}).empty());
+  folder.with("F.toml", "cluster = \"dgx-h100\"\n" + kRow + "busbw_GBps = 0.04\n");
+  const Names elsewhere = warnings({});
+  REQUIRE(elsewhere.size() == 1);
+  CHECK(elsewhere.front().ends_with(
+      ": cluster.calibration was measured on dgx-h100, this cluster is shaped-dgx"));
 }
 
 TEST_CASE("what a scenario says of its calibration is checked") {
