@@ -307,7 +307,7 @@ FieldTable<RunResult> make_fields() {
           "busiest rank exchanges; of `tensor`: without the second gather of a saved input, which "
           "is taken as hidden behind the input gradient's product, unless `overlap.tensor` has it "
           "in bulk"),
-      field_group(&Run::routing, fields_of<RoutingCost>()).in_column(kNoColumn),
+      field_group(&Run::routing, fields_of<RoutingCost>()).in_column(10),
       field_group(&Run::saving, fields_of<Saving>()).in_column(kNoColumn),
       field("published_tflops_per_gpu", &Run::published_tflops_per_gpu, "TFLOP/s",
             "the scenario's measured number, where the run is the one measured: at the point "

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <map>
 
 #include "base/file.h"
 #include "planning/real/real_run.h"
@@ -30,6 +31,23 @@ std::string rows_of(const std::vector<FieldText>& fields) {
   for (const FieldText& field : fields)
     rows += fmt::format("\n| `{}` | {} | {} |", field.key, field.type, meaning_of(field));
   return rows;
+}
+
+// Adds "memory_bytes.total" and its like, of which `wanted` is true, by their columns.
+void add_names(const std::vector<FieldText>& fields, const std::string& prefix,
+               bool (*wanted)(int column), std::map<int, std::string>* names) {
+  for (const FieldText& field : fields) {
+    if (wanted(field.column)) (*names)[field.column] += fmt::format(", `{}{}`", prefix, field.key);
+    if (field.column != kNoColumn) add_names(field.parts, prefix + field.key + '.', wanted, names);
+  }
+}
+
+std::string names_where(bool (*wanted)(int column)) {
+  std::map<int, std::string> names;
+  add_names(fields_of<RunResult>().texts(), "", wanted, &names);
+  std::string text;
+  for (const auto& [column, of_column] : names) text += of_column;
+  return text.substr(2);
 }
 
 std::string attributes_of(const std::vector<FieldText>& fields) {
@@ -70,6 +88,23 @@ TEST_CASE("docs/formats.md has a row for each field of a result, as the tables h
   const std::string head = "| key | type, unit | meaning |\n|---|---|---|\n";
   replace_lines(&page, head + "| `name`", rows_of(fields_of<RunResult>().texts()), "\n\n");
   replace_lines(&page, head + "| `backend`", rows_of(real_run_fields()), "\n\n");
+  check_file(path, page);
+}
+
+TEST_CASE(
+    "docs/formats.md lists the fields that a sweep's CSV leaves out, and those that stand last") {
+  const std::string path = TANDEM_SOURCE_DIR "/docs/formats.md";
+  std::string page = contents(path);
+  const auto list = [&](const std::string& head, const std::string& names,
+                        const std::string& tail) {
+    const std::size_t begin = page.find(head);
+    REQUIRE((begin != std::string::npos));
+    const std::size_t from = begin + head.size();
+    page.replace(from, page.find(tail, from) - from, names);
+  };
+  // The first columns of a row have the name and the engine.
+  list("Left out or first: ", names_where([](int column) { return column == kNoColumn; }), ". ");
+  list("stand last: ", names_where([](int column) { return column > 0; }), " |");
   check_file(path, page);
 }
 
