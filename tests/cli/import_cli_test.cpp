@@ -108,7 +108,7 @@ TEST_CASE("what cannot be imported is refused in one line, and nothing is writte
   box.file("config.json", kLlama);
   box.file("bad.json", "{\"model_type\": \"llama\",\n \"hidden_size\": \"wide\"}");
   check_refused(box.tandem("import bad.json -o out.toml"),
-                "bad.json:2: found hidden_size = wide, expected an integer from 1 on");
+                "bad.json:2: found hidden_size = wide, expected an integer from 1 to 1000000000");
   check_refused(box.tandem("import config.json bad.json -o out.toml"), "bad.json:2: ");
   check_refused(box.tandem("import none.json -o out.toml"), "none.json: ");
   check_refused(box.tandem("import config.json --cluster nowhere -o out.toml"), "");

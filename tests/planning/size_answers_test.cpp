@@ -31,10 +31,10 @@ TEST_CASE("the buyer's question is answered in a sentence") {
   const Json result = shipped("procurement.toml", "--only GB200");
   CHECK(result["answers"].back()["sentence"] ==
         "Buy 5 racks of GB200 NVL72 (360 GPUs) for 20.55 M $: the cheapest that is in time and "
-        "within the limits, 22.66 M $ over 4 years, up to 0.792 MW. Llama 3 70B takes 75.3 days, "
-        "at most 86.5 of 90 with 95 % certainty, on 320 GPUs with a batch of 960 in fp8 (mxfp8), "
+        "within the limits, 22.66 M $ over 4 years, up to 0.792 MW. Llama 3 70B takes 75.1 days, "
+        "at most 85.8 of 90 with 95 % certainty, on 320 GPUs with a batch of 960 in fp8 (mxfp8), "
         "1.66 times as fast as in bf16, for 0.17 $ a million tokens; DeepSeek-V3 takes 19.7 days, "
-        "at most 29.4 of 60 with 95 % certainty, on 320 GPUs with a batch of 8320 in fp8 (mxfp8) "
+        "at most 29.3 of 60 with 95 % certainty, on 320 GPUs with a batch of 8320 in fp8 (mxfp8) "
         "by alltoall, 1.23 times as fast as in bf16, for 0.23 $ a million tokens.");
   // 6 N D of Llama 3 70B: N is 69.5e9 without the input's embedding (80 layers of 2 x 8192^2 for q
   // and out, 2 x 8192 x 1024 for k and v, 3 x 8192 x 28672; 8192 x 128256 for the head), D 8e12:

@@ -62,7 +62,8 @@ TEST_CASE("a sweep has a row a run, in the scenario's order, with the numbers of
             .ends_with(
                 ",ops,tokens_per_s_per_gpu,flops_convention,memory_bytes.reserve,memory_"
                 "bytes.by_pipeline_rank,memory_bytes.workspace,memory_bytes.outside,memory_bytes."
-                "fragmentation,verdict,spare_bytes,checksum"));
+                "fragmentation,verdict,spare_bytes,equal_expert_loads,routing_cost,routing_waiting,"
+                "checksum"));
 
   const std::string json = folder / "all.json";
   REQUIRE(std::system(fmt::format("'{}' simulate '{}' --engine ideal --only 1f1b --json > '{}'",

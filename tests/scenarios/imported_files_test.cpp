@@ -305,7 +305,8 @@ TEST_CASE("an Error names the scenario's line and the file's") {
         "5");
   files.add("config.json", "{\"model_type\": \"llama\",\n \"hidden_size\": \"wide\"}");
   CHECK(files.refusal(kFromModel + kOnNode) ==
-        "small.toml:2: config.json:2: found hidden_size = wide, expected an integer from 1 on");
+        "small.toml:2: config.json:2: found hidden_size = wide, expected an integer from 1 to "
+        "1000000000");
   CHECK(files.refusal(kFromModel + kOnNode, {"model.from=none.json"})
             .starts_with("--set: found model.from = none.json: no such file, expected a config"));
   for (const std::string none : {"3", "[]", "true", "\"\""})

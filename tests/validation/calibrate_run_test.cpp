@@ -171,7 +171,7 @@ TEST_CASE(
 TEST_CASE("the written software has the moved constants, a narrower interval and the run's kind") {
   const Folder folder;
   const Scenario job = job_of(folder);
-  const RunCalibration found = calibrated(job, 1.05 * iteration_s(job));
+  const RunCalibration found = calibrated(job, 1.03 * iteration_s(job));
   const auto text = calibrated_text(job, found, job.costs.profile.name, "a log of job.toml");
   REQUIRE(text.ok());
   const auto mine = load_framework_profile(folder.with("mine.toml", *text));

@@ -282,9 +282,10 @@ void set_node(const Case& run, Settings* settings) {
 }
 
 // Sets the layers of each stage where the stages do not divide them and the row does not say how.
+// A row with stated seconds has those of its stages.
 Status set_stage_layers(const Case& run, Settings* settings) {
   const std::int64_t stages = std::int64_t{std::max(run.pp, 1)} * std::max(run.vpp, 1);
-  if (run.layers % stages == 0) return Done{};
+  if (run.layers % stages == 0 || run.forward_s) return Done{};
   if (row_sets(run, "parallel.layout") || row_sets(run, "parallel.layers_per_stage")) return Done{};
   std::vector<std::int64_t> layers;
   if (stages <= kMostStages) layers = uneven_layers(run.layers, static_cast<int>(stages));
