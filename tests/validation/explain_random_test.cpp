@@ -408,7 +408,7 @@ RandomCase random_case(const RandomRun& run, std::uint64_t number) {
 
 TEST_CASE(
     "causes put into random jobs are named first with their size, and none where there is none") {
-  const int cases = random_jobs(200);
+  const int cases = random_jobs(1000);
   const unsigned seed = test_seed();
   INFO("seed " << seed);
   int counted = 0, first = 0, sized = 0, controls = 0, named = 0;
