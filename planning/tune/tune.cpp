@@ -282,7 +282,9 @@ std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) 
 std::string assumed_trainer(const Scenario& base, const Space& space) {
   const auto may_be = [&](const char* key, const std::vector<std::string>& values) {
     const std::vector<std::string> named = space.named(key);
-    return named.empty() || std::ranges::find_first_of(named, values) != named.end();
+    return named.empty() || std::ranges::any_of(named, [&](const std::string& value) {
+             return std::ranges::find(values, value) != values.end();
+           });
   };
   const bool may_differ =
       may_be("train.zero", {"2", "3"}) && may_be("parallel.tp", {"1"}) &&
