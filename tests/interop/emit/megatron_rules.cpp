@@ -327,10 +327,7 @@ const EmitRule kRules[] = {
      "tp_comm_overlap=True sequence_parallel=False"},
     {"megatron nemo", "userbuffers take no fp4, and no fp8 with blockwise scales",
      "NVIDIA/TransformerEngine transformer_engine/pytorch/module/base.py", "754",
-     [](F f) {
-       const bool has_fp4 = f.contains("fp4") || f.contains("fp4_format");
-       return !f.on("tp_comm_overlap") || (f.text("fp8_recipe") != "blockwise" && !has_fp4);
-     },
+     [](F f) { return !f.on("tp_comm_overlap") || (recipe(f) != "blockwise" && fp4(f).empty()); },
      "tp_comm_overlap=True fp8_recipe=blockwise"},
     {kAll, "bf16 or fp16", kConfig, "1432", [](F f) { return !f.on("bf16") || !f.on("fp16"); },
      "bf16=True fp16=True"},
@@ -439,7 +436,10 @@ const EmitRule kRules[] = {
      },
      "exp_avg_dtype=bf16 use_precision_aware_optimizer="},
     {kAll, "offloaded moments are fp32", "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py",
-     "600", [](F f) { return !f.on("optimizer_cpu_offload") || f.text("exp_avg_dtype").empty(); },
+     "600",
+     [](F f) {
+       return !f.on("optimizer_cpu_offload") || f.text("exp_avg_dtype", "fp32") == "fp32";
+     },
      "optimizer_cpu_offload=True exp_avg_dtype=bf16"},
     {kAll, "moments are of one type", "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py",
      "570", [](F f) { return f.text("exp_avg_dtype") == f.text("exp_avg_sq_dtype"); },
