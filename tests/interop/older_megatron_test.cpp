@@ -1,4 +1,4 @@
-// Plans from arguments of Megatron-LM before 2023, and of Megatron-DeepSpeed.
+// Plans from arguments of Megatron-LM before 2023, of Megatron-DeepSpeed, and that have no effect.
 #include <catch2/catch.hpp>
 
 #include <fmt/format.h>
@@ -201,4 +201,16 @@ TEST_CASE("a flag that is unknown is told, also one that switches something off"
           std::vector<std::string>{"train.sh:1: " + std::string(flag)});
   }
   CHECK(flags("--no-pipeline-parallel --no-query-key-layer-scaling").not_understood.empty());
+}
+
+TEST_CASE("latent attention switches the overlap of tensor communication off, in a line") {
+  const std::string overlap =
+      "--tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap";
+  CHECK(keys_of(flags(overlap)).at("overlap.tensor") == "\"ring\"");
+  const ImportedPlan latent =
+      flags(overlap +
+            " --multi-latent-attention --kv-lora-rank 512 --qk-head-dim 128 "
+            "--qk-pos-emb-head-dim 64 --v-head-dim 128");
+  CHECK_FALSE(keys_of(latent).contains("overlap.tensor"));
+  CHECK(mentions(latent.assumed, "--tp-comm-overlap has no effect"));
 }

@@ -122,12 +122,18 @@ TEST_CASE("in a pipeline parameters and gradients are whole while it runs, the o
   CHECK(bytes("fp32", 3) == Approx(8 + 12 / 4.0).epsilon(1e-14));
 }
 
-TEST_CASE("parameters that are not resharded are whole beside their cut, and no layer's apart") {
+// A plan of ZeRO 3 in bf16, with tp 8 and dp 4.
+static Plan sharded_plan() {
   Plan plan = plan_of(8);
   plan.precision = "bf16";
   plan.dp = 4;
   plan.global_batch = 16;
   plan.zero = 3;
+  return plan;
+}
+
+TEST_CASE("parameters that are not resharded are whole beside their cut, and no layer's apart") {
+  Plan plan = sharded_plan();
   const double held = stage_parameters(gpt_22b(), plan)[0].total();
   const double layer = layer_parameters(gpt_22b()) / 8;
   const auto use = [&] { return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})); };
@@ -142,11 +148,7 @@ TEST_CASE("parameters that are not resharded are whole beside their cut, and no 
 
 TEST_CASE(
     "FSDP shards the originals: 16-bit parameters are gathered alone, DeepSpeed keeps a cut") {
-  Plan plan = plan_of(8);
-  plan.precision = "bf16";
-  plan.dp = 4;
-  plan.global_batch = 16;
-  plan.zero = 3;
+  Plan plan = sharded_plan();
   const double held = stage_parameters(gpt_22b(), plan)[0].total();
   const auto weights = [&](Trainer trainer) {
     plan.trainer = trainer;

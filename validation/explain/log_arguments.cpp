@@ -1,3 +1,5 @@
+// Compares what a log's arguments state, read by the importer of launch scripts, with the job's
+// settings, key by key.
 #include "validation/explain/log_arguments.h"
 
 #include <fmt/format.h>

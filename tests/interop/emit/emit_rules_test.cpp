@@ -376,6 +376,32 @@ TEST_CASE("tensor overlap goes with neither nvfp4 nor blockwise scales") {
   }
 }
 
+TEST_CASE("plans with latent attention overlap no tensor communication, as TELinear allows none") {
+  for (const bool latent : {false, true}) {
+    Names keys = {"model.layers=32",
+                  "model.hidden=4096",
+                  "model.heads=32",
+                  "model.seq=8192",
+                  "model.vocab=32000",
+                  "cluster.gpus=64",
+                  "cluster.preset=\"dgx-h100\"",
+                  "parallel.global_batch=256"};
+    if (latent)
+      keys.insert(keys.end(),
+                  {"model.mixer=\"latent\"", "model.kv_lora_rank=512", "model.qk_nope_head_dim=128",
+                   "model.qk_rope_head_dim=64", "model.v_head_dim=128"});
+    const auto base = try_base(keys);
+    REQUIRE(base);
+    Candidate tried = {{.tp = 2, .dp = 32, .sequence_parallel = true}, {"none", false}, {}};
+    const auto broken = [&] {
+      return broken_rule(**framework_named("megatron"), base->scenario, tried);
+    };
+    CHECK(broken().empty());
+    tried.layout.tensor = TensorMethod::Ring;
+    CHECK(broken() == (latent ? "overlap.tensor without latent attention" : ""));
+  }
+}
+
 TEST_CASE("emitted texts name the versions that their rules were read from") {
   for (const RuleVersion& version : kVersions) {
     if (version.framework.empty()) continue;
