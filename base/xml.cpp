@@ -151,7 +151,7 @@ std::string kept_short(std::string_view text) {
   constexpr std::string_view kLeftOut = " [...] ";
   constexpr std::size_t kMost = 2000, kEnd = 400, kBegin = kMost - kEnd - kLeftOut.size();
   if (text.size() <= kMost) return std::string(text);
-  // Begins 3 bytes later, as begin_of_character() goes back by as many at most.
+  // Begins 3 bytes later, as begin_of_character() goes back by 3 at most and kEnd is the limit.
   const std::size_t end = begin_of_character(text, text.size() - kEnd + 3);
   return fmt::format("{}{}{}", text.substr(0, begin_of_character(text, kBegin)), kLeftOut,
                      text.substr(end));

@@ -1,3 +1,5 @@
+// Counts how deep a text is nested before the library parses it, and gives the library's faults as
+// Errors with their line.
 #include "base/toml/parse_toml.h"
 
 #include <fmt/format.h>
@@ -10,9 +12,9 @@ namespace {
 
 constexpr int kMostDepth = 200;
 
-// Scans a text once and counts how deep each byte is nested, by dots in keys and by brackets: the 1
-// in `a.b.c = [[1]]` is 4 deep. The library limits brackets alone. A text that is not TOML gets
-// some depth too, and is left to the library to refuse.
+// Scans a text once and counts how deep each byte is nested: the 1 in `a.b.c = [[1]]` is 4 deep, by
+// 2 dots and 2 brackets. The library limits brackets alone. A text that is not TOML gets some depth
+// too, and is left to the library to refuse.
 class DepthScan {
  public:
   explicit DepthScan(std::string_view text) : text_(text) {}
@@ -36,7 +38,7 @@ class DepthScan {
     }
     ++at_;
     if (c == '.') ++dots_;
-    if (c == ',') dots_ = 0;
+    if (c == ',') dots_ = 0;  // the next key of an inline table
     if (c == '=') in_value_ = true;
     if (c == '\n') end_line();
     if (c == '[' || c == '{') open();
@@ -95,10 +97,12 @@ class DepthScan {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  int line_ = 1, dots_ = 0;
-  int header_ = 0, level_ = 0;     // depth of the last [header]; depth around the current key
+  int line_ = 1;
+  int header_ = 0;                 // depth of the last [header]
+  int level_ = 0;                  // depth around the current key or value
+  int dots_ = 0;                   // in the current key, or in a number
   std::vector<int> outer_levels_;  // for each open bracket of a value, the depth around it
-  bool in_value_ = false;
+  bool in_value_ = false;          // behind the = of a line's key
 };
 
 }  // namespace
