@@ -30,7 +30,7 @@ struct MeasuredCommOptions {
   std::string cluster;
   std::string output;
   std::string op;
-  int ranks = 0, nodes = 0, hosts_of_node = 0;
+  int ranks = 0, nodes = 0, hosts_of_node = 0;  // 0: not given
   bool wide = false;
 };
 
@@ -47,7 +47,8 @@ struct MeasuredGroup {
 };
 using MeasuredGroups = std::map<CommShape, MeasuredGroup>;
 
-// Returns how many ranks each node has, of which so many hosts in a row are one.
+// Returns how many ranks each node has. A node is `hosts_of_node` hosts in a row: by 2, hosts of 4,
+// 4, 8 and 8 ranks are nodes of 8 and 16.
 std::vector<int> joined_hosts(const std::vector<int>& ranks_of_host, std::size_t hosts_of_node) {
   std::vector<int> nodes;
   for (std::size_t host = 0; host < ranks_of_host.size(); ++host) {
@@ -157,7 +158,8 @@ Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const Clu
       }
       ASSIGN_OR_RETURN(const std::vector<int> nodes, ranks_of_nodes(table, spec, options));
       MeasuredGroup& group = groups[{*kind, table.ranks, static_cast<int>(nodes.size())}];
-      group.devices.clear();  // the ranks of a node are on its first GPUs
+      // The last table of a shape places its ranks, on the first GPUs of each node.
+      group.devices.clear();
       for (std::size_t node = 0; node < nodes.size(); ++node) {
         for (int i = 0; i < nodes[node]; ++i)
           group.devices.push_back(DeviceId{static_cast<int>(node) * spec.gpus_per_node + i});

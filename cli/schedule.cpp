@@ -117,8 +117,8 @@ std::string more_or_less(double seconds, double iteration_s) {
   return fmt::format("{:+.4g} s", std::abs(seconds) < 1e-6 * iteration_s ? 0 : seconds);
 }
 
-// Says how much of an iteration is not passes of stages: data parallelism, the optimizer, transfers
-// in line with compute.
+// Plays the iteration, and says how much of it is not passes of stages: data parallelism, the
+// optimizer, transfers in line with compute. `stages_s`: what these passes take by themselves.
 Status explain_iteration(const Scenario& scenario, const OrderedJob& job, double stages_s,
                          const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, Engine::Ideal));
@@ -192,21 +192,21 @@ Status print_program(const Scenario& scenario) {
   return Done{};
 }
 
-// Shows the order of a scenario. `resolved` means that an order or a layout that the scenario
-// leaves open has been searched for.
+// Shows the order of a scenario. resolved() searches for an order or a layout that the scenario
+// leaves open, which may take long: the checks come before it.
 Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(Scenario scenario, load_first_run(options));
   if (options.format == "program") return print_program(scenario);
-  // An explanation draws no grid, which might be too large: the search can begin.
+  // An explanation draws no grid, so there is no size to check before the search.
   if (options.explain && scenario.job.is_open()) {
     ASSIGN_OR_RETURN(scenario, resolved(scenario));
   }
   if (const Status shown = check_shown(scenario.job.order, options); !shown.ok()) {
-    // A fault of the order itself is told rather than its size.
+    // If the order itself is wrong, that is the Error, and not its size.
     if (!scenario.job.is_open()) RETURN_IF_ERROR(named_order(scenario));
     return shown;
   }
-  // Shows the grid of a wrong file, which order_job() would refuse without it.
+  // If the file is wrong, read_order() shows its grid, which order_job() would not.
   if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
   ASSIGN_OR_RETURN(scenario, resolved(scenario));
   ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));

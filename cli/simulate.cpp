@@ -110,6 +110,7 @@ void print_pictures(const std::vector<RunResult>& results, const SimulateOptions
   }
 }
 
+// Prints JSON, or tables and lines. `traffic`: with columns of what a GPU sends (report.traffic).
 void print(const std::vector<RunResult>& results, const SimulateOptions& options,
            bool traffic = false) {
   print_warnings(results);

@@ -97,8 +97,8 @@ Status check_tune(const TuneCommand& options) {
   return check_html_page(options.report);
 }
 
-// Searches, and prints each better plan on a terminal as it is found. `narrowed`: has the
-// framework.
+// Searches, and prints each better plan on a terminal as it is found. `narrowed`: has the framework
+// and its settings, if there is one; gets the other options here.
 Result<Tuned> search_plans(const TuneCommand& options, const Scenario& scenario, const Space& space,
                            TuneOptions narrowed) {
   end_search_at_interrupt();
@@ -161,14 +161,15 @@ Status run_tune(TuneCommand options) {
     ASSIGN_OR_RETURN(narrowed.framework, framework_named(framework));
     space = space.run_by(*narrowed.framework);
   }
-  const auto load = [&]() -> Result<Scenario> {
+  const auto load = [&]() -> Result<Scenario> {  // sets `sets`, too
     ASSIGN_OR_RETURN(sets, parse_sets(options.sets));
     ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                      load_scenarios(options.input, sets, options.only));
     return only_run(scenarios, options.input);
   };
   ASSIGN_OR_RETURN(Scenario scenario, load());
-  if (narrowed.framework != nullptr) {  // its settings depend on those of the scenario
+  // A framework sets keys that the scenario leaves open. Then the scenario is loaded again.
+  if (narrowed.framework != nullptr) {
     narrowed.trainer = trainer_settings(*narrowed.framework, scenario);
     for (const auto& [key, value] : narrowed.trainer)
       options.sets.push_back(fmt::format("{}={}", key, value));

@@ -1,6 +1,7 @@
 // Imports a cluster in these steps: read the files, choose a preset for all that they do not state,
 // compose the nodes and links of both, check that they can be built, and write keys and CSV.
 #include "cli/interop/cluster_import.h"
+
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -59,7 +60,7 @@ Status check_joined(const ComposedCluster& composed, const std::string& preset,
                     const ClusterSpec& of_preset) {
   ClusterSpec spec = of_preset;
   spec.name = preset;
-  spec.nvlinks.clear();
+  spec.nvlinks.clear();  // the composed links replace the preset's
   spec.cables = std::make_shared<const std::vector<ListedCable>>(listed(composed));
   spec.has_hosts = true;
   ASSIGN_OR_RETURN(spec.gpus_per_node, gpus_per_node(*spec.cables));
@@ -92,7 +93,7 @@ void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool by
                         composed.gpus_per_node));
   if (composed.intra_efficiency > 0)
     plan->set("cluster.intra_efficiency",
-              std::stod(fmt::format("{:.10g}", composed.intra_efficiency)),
+              std::stod(fmt::format("{:.10g}", composed.intra_efficiency)),  // ten digits
               fmt::format("of NVLinks as NCCL counts them: {:.4g} of the line rate, as {} has",
                           preset.intra_efficiency, preset.preset));
   if (!composed.nvlinks.empty())

@@ -49,8 +49,8 @@ std::int64_t rows_in(const std::string& csv) {
   return std::ssize(lines) - std::ranges::count_if(lines, is_comment) - 1;
 }
 
-// Says how many parameters the model has. An Error: the keys make no model. The cluster is
-// arbitrary, as a scenario needs one.
+// Returns the text of the model's number of parameters. Error: the keys make no model. A scenario
+// needs a cluster, so any one is taken.
 Result<std::string> size_of(const ImportedPlan& plan) {
   Settings settings;
   for (const ImportedKey& key : plan.keys) {
@@ -107,7 +107,7 @@ Status check_gpus(const ImportedPlan& plan) {
                                         size("parallel.ep", 1) * size("parallel.expert_tp", tp));
   if (*gpus % least == 0) return Done{};
   const auto key = std::ranges::find(plan.keys, "cluster.gpus", &ImportedKey::key);
-  // A key of --gpus has no place but its comment, which names the option.
+  // If --gpus gave the number, it has no place in a file. Its comment then names the option.
   return Error::at(key->where.empty() ? key->comment : key->where,
                    fmt::format("found {} GPUs ({}), expected a multiple of {}, which its tp, pp, "
                                "cp, ep and expert_tp take: give --gpus {}",
@@ -142,8 +142,8 @@ Result<ImportedPlan> import_all(const ImportCommand& options,
                                                                         .hosts = options.hosts,
                                                                         .gpus = options.gpus,
                                                                         .output = options.output}));
-  // The cluster's files win over the job's files, and --set wins over both. cluster.gpus stays, so
-  // that two numbers that differ are refused.
+  // The cluster's files win over the job's files, and --set wins over both. Both keep cluster.gpus:
+  // add() refuses two numbers that differ.
   std::erase_if(plan.keys, [](const ImportedKey& key) {
     return key.key.starts_with("cluster.") && key.key != "cluster.gpus" &&
            key.source != ImportedKey::Set;
@@ -153,8 +153,8 @@ Result<ImportedPlan> import_all(const ImportCommand& options,
   return plan;
 }
 
-// Called before run_import(): reads the files into options->sources, and returns their kinds, which
-// their texts tell.
+// Reads the files into options->sources, before run_import() is called. Returns the kind of each as
+// in option_table.cpp: c (Chakra traces), t (a file of a cluster), j (a file of a job).
 Result<CommandInput> input_of(ImportCommand* options) {
   CommandInput input{options->inputs[0], ""};
   if (is_chakra_path(input.path)) return CommandInput{input.path, "c"};
@@ -206,7 +206,7 @@ Status run_import(const ImportCommand& options) {
   ASSIGN_OR_RETURN(const auto sets, values_to_set(options));
   std::string links;
   ASSIGN_OR_RETURN(ImportedPlan plan, import_all(options, sets, &links));
-  if (!links.empty()) {  // of a cluster's files, which --cluster has completed
+  if (!links.empty()) {  // import_all() read a cluster, and used --cluster for what it lacked
     RETURN_IF_ERROR(check_outputs({{"the links", links_path(options.output)}}, inputs));
   } else if (!options.cluster.empty()) {
     if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
