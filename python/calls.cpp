@@ -34,7 +34,7 @@
 namespace tandem {
 namespace {
 
-constexpr const char* kOnly = "only=...";
+constexpr const char* kOnly = "only=...";  // how a user chooses a run, for an Error
 
 int jobs_of(const CallParameters& call) {
   return call.jobs > 0 ? call.jobs
@@ -199,7 +199,8 @@ Status check_compared(const CallParameters& call, const std::string& measured, C
   return Done{};
 }
 
-// Returns what is compared. A scenario that is no file has nothing in its path that tells its kind.
+// Returns what is compared, which the paths tell. A scenario that is given as text has no path, and
+// can be compared with a profile only.
 Result<ComparedKind> kind_of(const CallParameters& call, const std::string& measured) {
   const ComparedKind kind = compared_kind(call.path, measured);
   if (!call.text) return kind;
@@ -298,13 +299,13 @@ Result<PlayedRun> play_one(const CallParameters& call, bool unfolded, bool trace
 Result<std::string> live_page(const CallParameters& call, const OnDone& on_done) {
   if (is_csv(call))
     return Error::at(call.path, "found a Program, expected a scenario: a page changes its keys");
-  ASSIGN_OR_RETURN(const PageFiles page_files, load_page_files(true));
+  ASSIGN_OR_RETURN(const PageFiles page_files, load_page_files(/*live=*/true));
   ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(call));
   const OutputFiles files{.detail = Detail::Timeline};
   ASSIGN_OR_RETURN(const RunResult result,
                    simulated(call, {scenario}, Engine::Ideal, files, on_done).front());
   const std::string input = call.text ? "scenario.toml" : call.path;
-  ASSIGN_OR_RETURN(const PageData page, runs_page(input, {result}, {scenario}, true));
+  ASSIGN_OR_RETURN(const PageData page, runs_page(input, {result}, {scenario}, /*live=*/true));
   return html_page(page_files, to_text(page));
 }
 
@@ -398,7 +399,8 @@ Result<std::string> tune_plan(const CallParameters& call, const std::vector<std:
     space = space.run_by(*options.framework);
   }
   ASSIGN_OR_RETURN(Scenario scenario, scenario_of(call));
-  if (options.framework != nullptr) {  // its settings depend on those of the scenario
+  // A framework sets keys that the scenario leaves open. Then the scenario is read again.
+  if (options.framework != nullptr) {
     CallParameters narrowed = call;
     options.trainer = trainer_settings(*options.framework, scenario);
     for (const auto& [key, value] : options.trainer) narrowed.sets.push_back(key + "=" + value);

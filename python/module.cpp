@@ -211,7 +211,7 @@ std::vector<std::pair<std::string, std::string>> record_fields() {
 
 py::buffer_info memory_of(SharedTrace& trace) {
   const std::span<const char> bytes = trace.bytes();
-  return {const_cast<char*>(bytes.data()), 1, "B", 1, {bytes.size()}, {1}, true};
+  return {const_cast<char*>(bytes.data()), 1, "B", 1, {bytes.size()}, {1}, /*readonly=*/true};
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Tuned(_Shown, _Document):
         plans = [(str(i + 1), plan) for i, plan in enumerate(self.best)]
         plans += [(label, p) for label, p in (("rules", self.rules), ("own", self.own)) if p]
         keys = list(dict.fromkeys(key for _, plan in plans for key in plan.plan))
-        rows = []
+        rows = []  # without run, cluster and GPUs, the first three columns, alike for all plans
         for label, plan in plans:
             cells = _row(plan.result)[3:] if plan.error is None else [""] * (len(_COLUMNS) - 3)
             rows.append([label, *(str(plan.plan.get(key, "")) for key in keys), *cells])
