@@ -1,8 +1,11 @@
-// The fields of results. One table gives JSON, CSV columns, the Python stub and docs/formats.md:
-// each row has a key, the member, its type or unit, and its help text. The type is empty for a part
-// of an object. in_column(n) makes the field the nth of the CSV columns that come after those in
-// the table's order; kNoColumn: it has none. null_by_default() writes null for the value that a new
-// object has. A field_value() with nullptr is written and not read back.
+// The fields of results, a row each: key, member, type or unit (none for a part of an object), and
+// help text. These tables give JSON, a sweep's CSV columns, the Python stub and docs/formats.md.
+//
+//   .in_column(3)          its column is the third behind those in the table's order
+//   .in_column(kNoColumn)  it has no column
+//   .null_by_default()     the value that a new object has is null in JSON
+//   field_value(...)       a computed value; with nullptr it is written and not read back
+//   {"Memory", {...}}      the rows of an object that has its own class, Memory, in the stub
 #include "results/run_result.h"
 
 #include <algorithm>
