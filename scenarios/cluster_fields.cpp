@@ -82,6 +82,7 @@ Status set_gpu(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
+// Sets the peak of each precision. keys::number() checks the value, and sets `flops` alone.
 Status set_tflops(const Setting& setting, Scenario* scenario) {
   double flops = 0;
   const auto expected =

@@ -1,3 +1,6 @@
+// Fills in what [costs] leaves open: seconds that follow from others (uniform costs), else the
+// framework profile of the GPU, and the evidence for its predictions. Refuses keys that do not go
+// together. Scenario::places has the keys that the run sets.
 #include "scenarios/costs.h"
 
 #include <fmt/format.h>
@@ -111,7 +114,8 @@ Status complete_framework_profile(Scenario* s) {
 
 namespace {
 
-// Returns the traits that no measured run has, in words: " with tensor parallelism and experts".
+// Returns the traits that no measured run has, in words: " with tensor parallelism and experts". If
+// all measured models had experts and this one has none, that is " without experts".
 std::string words_of(const Evidence& evidence) {
   std::vector<std::string> words;
   for (const std::string& trait : evidence.traits) {
@@ -137,8 +141,11 @@ Status complete_calibration(Scenario* s) {
   const std::string gpu = has_own_gpu(*s) ? "" : s->cluster.spec.device.name;
   const Plan& plan = s->job.plan;
   KindOfRun kind = kind_of_run(gpu, s->job.model, plan);
+  // Runs in fp8 are no evidence for mxfp8 on a GPU without it.
   if (!gpu.empty() && lacks_mxfp8(s->cluster.spec.device, plan)) kind.precision = "mxfp8";
   ASSIGN_OR_RETURN(const Evidence evidence, evidence_for(profile, kind, plan.gpus()));
+  // Names what was priced: "nemo-h100 on H100-SXM5-80GB in fp8 with experts", or, of a job that is
+  // too large, "nemo-h100 on more than ten times 1024 of H100-SXM5-80GB in fp8".
   std::string number, traits = words_of(evidence);
   if (evidence.missing == Missing::Size)
     number = fmt::format("more than ten times {:g} of ", profile.measured_gpus);

@@ -35,8 +35,8 @@ bool has_cluster(const Settings& settings) {
   });
 }
 
-// Whether this key is taken from the files of parallel.from, unless the run sets it. `own`: the
-// run's settings. `has_model`: the run sets model.from.
+// Whether this key is taken from the files of parallel.from, unless the run sets it (the header has
+// the cases). `own`: the run's settings. `has_model`: the run sets model.from.
 bool plan_gives_key(const std::string& key, const Settings& own, bool has_model) {
   if (is_model_key(key)) {
     const bool states_layers = own.contains("model.layers") || own.contains("model.pattern");
@@ -119,8 +119,8 @@ class Notes {
     }
   }
 
-  // Returns whether a note is about something that this run uses. A note about a key has no effect
-  // if the run sets the key itself, or takes another value from another file.
+  // Returns whether a note is about something that this run uses. The note "model.seq = 4096: why"
+  // has no effect if the run sets model.seq, takes it from other files, or took another value.
   bool has_effect(std::string_view line) const {
     const std::string key = key_of_note(line);
     if (key.empty()) return true;
@@ -168,6 +168,16 @@ void remove_stage_layers(const Settings& own, Settings* imported, std::vector<st
       kPlanFrom, "not expressed",
       fmt::format("{} = {}: the scenario sets other stages", kStageLayers, layers->second.text())));
   imported->erase(layers);
+}
+
+// Returns the paths of model.from, and behind them those of parallel.from that are not among them.
+std::vector<std::string> paths_together(const std::vector<std::string>& of_model,
+                                        const std::vector<std::string>& of_plan) {
+  std::vector<std::string> paths = of_model;
+  std::ranges::copy_if(of_plan, std::back_inserter(paths), [&](const auto& path) {
+    return std::ranges::find(of_model, path) == of_model.end();
+  });
+  return paths;
 }
 
 // Checks that the run itself sets each key for which two files state different values.
@@ -289,7 +299,7 @@ Status ImportedFiles::complete(RunSettings* run) {
   const bool has_model = !model_files.paths.empty();
   const Imported *model = nullptr, *plan = nullptr;
   Settings imported;
-  if (has_model) {  // takes only the keys of [model]
+  if (has_model) {
     ASSIGN_OR_RETURN(model, read(model_files, gpus_of(own)));
     for (const auto& [key, setting] : model->settings) {
       if (is_model_key(key)) imported[key] = setting;
@@ -298,12 +308,8 @@ Status ImportedFiles::complete(RunSettings* run) {
   const auto plan_gives = [&](const std::string& key) {
     return plan_gives_key(key, own, has_model);
   };
-  if (!plan_files.paths.empty()) {  // reads the model's files again, with the plan's behind them
-    std::vector<std::string> paths = model_files.paths;
-    std::ranges::copy_if(plan_files.paths, std::back_inserter(paths), [&](const auto& path) {
-      return std::ranges::find(model_files.paths, path) == model_files.paths.end();
-    });
-    plan_files.paths = std::move(paths);
+  if (!plan_files.paths.empty()) {
+    plan_files.paths = paths_together(model_files.paths, plan_files.paths);
     ASSIGN_OR_RETURN(const ModelKeys own_model, model_keys_of(own));
     ASSIGN_OR_RETURN(plan, read(plan_files, gpus_of(own), own_model));
     for (const auto& [key, setting] : plan->settings) {

@@ -1,14 +1,17 @@
 // ImportedFiles: the files that a scenario names by model.from, parallel.from and cluster.from.
 // Their keys count as if the scenario had set them; keys that it sets itself take precedence.
 //
-//   cluster.from   a scenario, of which only [cluster] is taken
-//   model.from     files of other tools, of which the keys of [model] are taken
-//   parallel.from  files of other tools, of which all other keys are taken; those of [model] too if
-//                  the scenario states no layers, and model.seq beside model.from; of [cluster]
-//                  only the number of GPUs if the scenario has a [cluster]
+//   key            files                 keys that are taken of them
+//   cluster.from   a scenario            those of [cluster], but not the number of GPUs
+//   model.from     of other tools        those of [model]
+//   parallel.from  of other tools        all but those of [model] and [cluster]; and
+//                                        - of [model]: all if the scenario has no layers and no
+//                                          model.from; model.seq and mtp_layers beside model.from
+//                                        - of [cluster]: all if the scenario has no other key of
+//                                          it; else the number of GPUs alone
 //
-// The plan's files are read after those of model.from, as `tandem import` would, and after the
-// scenario's own keys of [model]: a launch script needs the model's layers.
+// The files of parallel.from are read together with those of model.from and the scenario's own keys
+// of [model], as a launch script needs the model's layers.
 #pragma once
 
 #include <map>

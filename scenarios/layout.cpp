@@ -1,3 +1,6 @@
+// Parses a layout, checks that Tandem can place its parts, and sets the layers of each stage. In
+// "Et*3|(t*4|)*6tL" a | ends a stage, E is the embedding, t a layer, L the loss; m, which this one
+// does not have, is a layer of multi-token prediction.
 #include "scenarios/layout.h"
 
 #include <fmt/format.h>

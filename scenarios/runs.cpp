@@ -1,4 +1,5 @@
-// The runs of a scenario file: the product of its axes.
+// The runs of a scenario file: the product of its axes. A run's settings are those of --set, else
+// of its points, else of the file, else of the files that model.from and the like name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ std::string name_of(const ScenarioFile& file, const Points& points) {
   return joined.empty() ? printable(std::filesystem::path(file.path).stem().string()) : joined;
 }
 
-// Says that a setting stands over what a point sets, by which the run is named.
+// Returns the note that `setting` (of --set) replaces the value of a point that names the run.
 std::string covered_note(const Axis& axis, const std::string& key, const Setting& setting) {
   return fmt::format("{}: {}={} replaces what the axis {} gives: the run's name says another value",
                      setting.where, key, setting.text(), axis.name);
@@ -54,7 +55,8 @@ bool is_of_the_job(const std::string& key) {
                              [&](std::string_view table) { return key.starts_with(table); });
 }
 
-// Drops the file's published figure where settings from elsewhere, as of --set, make another job.
+// Drops the file's published figure if settings from elsewhere, as of --set, make another job.
+// `in_file`: the run's settings as the file alone gives them.
 void drop_published(const ScenarioFile& file, const Settings& in_file, RunSettings* run) {
   const auto published = run->settings.find("published.tflops_per_gpu");
   if (published == run->settings.end() || !published->second.where.starts_with(file.path)) return;
@@ -74,7 +76,7 @@ RunSettings run_at(const ScenarioFile& file, const Points& points,
   for (std::size_t i = 0; i < points.size(); ++i) {
     for (const auto& [key, setting] : points[i]->settings) {
       run.settings[key] = setting;
-      if (setting.where.starts_with(file.path)) in_file[key] = setting;
+      if (setting.where.starts_with(file.path)) in_file[key] = setting;  // else of a list
     }
     for (const std::string& name : points[i]->names) {
       run.axes.push_back(file.axes[i].name);

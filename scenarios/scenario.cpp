@@ -223,7 +223,7 @@ Status check_cluster(const Scenario& s) {
     return Error::of({"report.least_bandwidth", "cluster.links_file"},
                      "found report.least_bandwidth with cluster.links_file, expected one of them: "
                      "its links have a bandwidth each");
-  // The scenario's keys do not contradict a file that --set gives; keys of --set do.
+  // A file that --set gives replaces these keys of the scenario, but those of --set contradict it.
   const bool file_is_set = s.place_of({"cluster.links_file"}) == "--set";
   for (const char* key :
        {"cluster.intra_GBps", "cluster.intra_latency_us", "cluster.nics_per_node",

@@ -164,7 +164,7 @@ class Flattener {
 }  // namespace
 
 Error Setting::error(std::string_view key, std::string_view expected) const {
-  // A text in place of a number or flag is quoted: "2048" is none.
+  // Shows the quotes of a text that stands in place of a number or flag, since they are the fault.
   const auto begins = [&](std::string_view word) { return expected.starts_with(word); };
   const bool is_quoted = std::holds_alternative<std::string>(value) &&
                          (begins("a number") || begins("an integer") || begins("true or false"));
@@ -261,7 +261,7 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
   std::vector<NamedFile> files;
   const auto add = [&](const std::string& key, const Setting& setting) {
     for (const std::string& text : setting.texts()) {
-      // A text without a dot is no file but, for example, a preset. Only hostfiles may have none.
+      // A text without a dot names a preset or the like, and no file, except a hostfile.
       if (text.find('.') == std::string::npos && key != "cluster.hostfile") continue;
       const auto path = Setting{text, setting.where}.file(key, folder, "");
       if (!path.ok()) continue;

@@ -171,7 +171,7 @@ TensorOverlap overlap_by(TensorMethod method) {
 
 bool sets_tensor_overlap(const std::map<std::string, std::string>& places) {
   return std::ranges::any_of(places, [](const auto& place) {
-    const std::string& key = place.first;  // overlap.tensor_setting alone names no file's setting
+    const std::string& key = place.first;  // overlap.tensor_setting sets nothing without a file
     return key == "overlap.tensor" || key == "overlap.tensor_file" ||
            key.starts_with("overlap.gemm.");
   });

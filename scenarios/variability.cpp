@@ -34,6 +34,7 @@ Result<std::vector<LinkId>> links_of(const SlowLink& slow, const Cluster& cluste
   std::vector<std::string> names;
   for (int i = 0; i < cluster.links(); ++i) {
     names.push_back(cluster.link(LinkId{i}).name);
+    // Compares whole words: "n0" stands for n0.nic0.up, and not for n01.nic0.up.
     if ((names.back() + '.').starts_with(slow.name + '.')) links.push_back(LinkId{i});
   }
   if (!links.empty()) return links;
