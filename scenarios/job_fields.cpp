@@ -95,7 +95,7 @@ std::vector<Field> plain_fields() {
                                {"full", Recompute::Full}},
                               AT(job.plan.recompute)),
       keys::words("train.recompute_modules", kRecomputeModules, AT(job.plan.recompute_modules)),
-      keys::whole("train.recompute_layers", AT(job.plan.recompute_layers), -1),
+      keys::whole("train.recompute_layers", AT(job.plan.recompute_layers), -1),  // -1: all
       keys::words("train.activation_offload_modules", kOffloadModules,
                   AT(job.plan.offload_modules)),
       keys::whole("train.activation_offload_layers", AT(job.plan.offload_layers), 0),
