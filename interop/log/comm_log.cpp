@@ -2,10 +2,9 @@
 // program (all_reduce_perf), its ranks and their hosts. The line of column names opens the table,
 // and a summary line ("Avg bus bandwidth") or the next table closes it. The operation is then
 // inferred from the program's name and the first row, and each row's busbw is checked against its
-// size and time. Formats:
-// NVIDIA/nccl-tests, src/common.cu and src/util.cu from 2019 to a0b82b2 (2026-07-09), and
-// stas00/ml-engineering, network/benchmarks/all_reduce_bench.py from 20be3ff (2025-01-15) to
-// 3b2d999 (2026-08-04), and torch-dist-bench.py, its successor, of fb75494.
+// size and time. Formats: NVIDIA/nccl-tests, src/common.cu and src/util.cu from 2019 to a0b82b2
+// (2026-07-09), and stas00/ml-engineering, network/benchmarks/all_reduce_bench.py from 20be3ff
+// (2025-01-15) to 3b2d999 (2026-08-04), and torch-dist-bench.py, its successor, of fb75494.
 #include "interop/log/comm_log.h"
 
 #include <fmt/format.h>
@@ -111,6 +110,43 @@ std::string without_labels(std::string text) {
   }
   return text;
 }
+
+// The cells of an nccl-tests row, by their columns.
+class RowCells {
+ public:
+  RowCells(const std::vector<std::string>& columns, const std::vector<std::string>& words)
+      : columns_(columns),
+        words_(words),
+        redop_(column("redop")),
+        blank_redop_(redop_ < columns.size() && redop_ < words.size() && real_of(words[redop_])) {}
+
+  // Returns a cell; empty: the row has none. An operation that does not reduce may leave the redop
+  // blank: then the cells behind it are one to the left.
+  std::string_view at(std::size_t column) const {
+    const std::size_t i = column - (blank_redop_ && column > redop_ ? 1 : 0);
+    return column < columns_.size() && i < words_.size() ? words_[i] : std::string_view();
+  }
+  std::string_view at(std::string_view name) const { return at(column(name)); }
+  // Return the columns of wrong values: out of place and, behind it under the same name, in place.
+  std::size_t wrong() const {
+    return column("#wrong") < columns_.size() ? column("#wrong") : column("error");
+  }
+  std::size_t wrong_in_place() const {
+    const auto last = std::find(columns_.rbegin(), columns_.rend(), columns_[wrong()]);
+    return static_cast<std::size_t>(columns_.rend() - last) - 1;
+  }
+  bool reduces() const { return !blank_redop_ && at(redop_) != "none" && !at(redop_).empty(); }
+
+ private:
+  // Returns the first column of that name; the number of columns: there is none.
+  std::size_t column(std::string_view name) const {
+    return static_cast<std::size_t>(std::ranges::find(columns_, name) - columns_.begin());
+  }
+
+  const std::vector<std::string>&columns_, &words_;
+  std::size_t redop_;  // its column
+  bool blank_redop_;   // a number stands in its place
+};
 
 class CommLogReader {
  public:
@@ -239,49 +275,30 @@ class CommLogReader {
   }
 
   Status take_row(const std::vector<std::string>& words) {
-    const std::vector<std::string>& columns = open_->columns;
-    const auto column_of = [&](std::string_view name) {
-      return static_cast<std::size_t>(std::ranges::find(columns, name) - columns.begin());
-    };
-    // An operation that does not reduce may leave the redop blank, which shifts later cells by one.
-    const std::size_t redop_column = column_of("redop");
-    const bool no_redop = redop_column < columns.size() && redop_column < words.size() &&
-                          real_of(words[redop_column]).has_value();
-    const auto cell = [&](std::size_t column) -> std::string_view {
-      const std::size_t i = column - (no_redop && column > redop_column ? 1 : 0);
-      return column < columns.size() && i < words.size() ? words[i] : std::string_view();
-    };
-    const std::size_t wrong =
-        column_of("#wrong") < columns.size() ? column_of("#wrong") : column_of("error");
-    // The in-place results have columns of the same names behind those of the out-of-place ones.
-    const auto last = std::find(columns.rbegin(), columns.rend(), columns[wrong]);
-    const auto wrong_in_place = static_cast<std::size_t>(columns.rend() - last) - 1;
-    const auto bytes = real_of(cell(0)), count = real_of(cell(1));
-    const auto time_us = real_of(cell(column_of("time")));
-    const auto busbw = real_of(cell(column_of("busbw")));
-    const auto type = kTypeBytes.find(cell(2));
-    const auto root = real_of(cell(column_of("root"))), wrong_values = real_of(cell(wrong));
+    const RowCells cells(open_->columns, words);
+    const auto bytes = real_of(cells.at(0)), count = real_of(cells.at(1));
+    const auto time_us = real_of(cells.at("time")), busbw = real_of(cells.at("busbw"));
+    const auto type = kTypeBytes.find(cells.at(2));
+    const std::string_view wrong = cells.at(cells.wrong()),
+                           wrong_in_place = cells.at(cells.wrong_in_place());
+    const auto root = real_of(cells.at("root")), wrong_values = real_of(wrong);
     const auto is_size = [](auto size) { return size && *size >= 0 && *size <= 0x1p50; };
-    const auto is_check = [&](std::size_t column) {
-      return cell(column) == "N/A" || real_of(cell(column));
-    };
+    const auto is_check = [](std::string_view cell) { return cell == "N/A" || real_of(cell); };
     const bool has_rate = time_us && *time_us > 0 && busbw && *busbw >= 0;
-    const bool has_checks = is_check(wrong) && is_check(wrong_in_place);
-    if (!is_size(bytes) || !is_size(count) || !has_rate || !has_checks)
+    if (!is_size(bytes) || !is_size(count) || !has_rate || !is_check(wrong) ||
+        !is_check(wrong_in_place))
       return fault(fmt::format("found '{:.60}', expected a row of {}", fmt::join(words, " "),
-                               fmt::join(columns, ", ")));
+                               fmt::join(open_->columns, ", ")));
     if (type == kTypeBytes.end())
-      return fault(fmt::format("found the type '{}', expected one of nccl-tests'", cell(2)));
-    constexpr std::string_view kNoRedop = "none";
-    const std::string_view redop = no_redop ? kNoRedop : cell(redop_column);
+      return fault(fmt::format("found the type '{}', expected one of nccl-tests'", cells.at(2)));
     const RowForm form = {.bytes = static_cast<Bytes>(*bytes),
                           .count = static_cast<Bytes>(*count),
                           .type_bytes = type->second,
-                          .reduces = redop != kNoRedop && !redop.empty(),
+                          .reduces = cells.reduces(),
                           .rooted = root && *root >= 0,
                           .checked = wrong_values.has_value(),
-                          .checked_in_place = real_of(cell(wrong_in_place)).has_value()};
-    if (columns[wrong] == "#wrong" && wrong_values && *wrong_values != 0) {
+                          .checked_in_place = real_of(wrong_in_place).has_value()};
+    if (open_->columns[cells.wrong()] == "#wrong" && wrong_values && *wrong_values != 0) {
       if (open_->wrong_rows++ == 0) open_->wrong_line = line_;
       return Done{};
     }
@@ -337,8 +354,9 @@ class CommLogReader {
       if (!is_candidate) continue;
       const double bytes =
           static_cast<double>(form.count) * form.type_bytes * (op.by_part ? ranks : 1);
-      const bool has_checks = !form.checked || form.checked_in_place == op.in_place;
-      const bool matches = op.reduces == form.reduces && op.rooted == form.rooted && has_checks &&
+      // A run without checks (N/A) does not tell whether the in-place variant has them.
+      const bool checks_match = !form.checked || form.checked_in_place == op.in_place;
+      const bool matches = op.reduces == form.reduces && op.rooted == form.rooted && checks_match &&
                            static_cast<double>(form.bytes) == bytes;
       if (matches || op.known_by_name) ops.push_back(name);
     }

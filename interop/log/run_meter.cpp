@@ -119,27 +119,28 @@ std::optional<double> mlperf_batch(std::string_view line) {
 }
 
 // The rank whose lines about iterations count, by its label, such as "[rank0]": eight ranks that
-// all write of a step give one iteration. It has the first number of the run, the last two, and the
-// next one of this label in the log.
+// all write of a step give one iteration.
 struct Reporter {
   std::string label;
-  double first = 0, before = 0, last = 0;
-  std::optional<double> next;
+  double first = 0, before = 0, last = 0;  // iterations' numbers: the run's first, the last two
+  std::optional<double> next;              // that of this label's next line in the log
 
   // Returns whether this label passes over an iteration that another label writes of.
   bool skips(double step) const { return step > last && (!next || step < *next); }
 
-  // Returns whether this label's next line is of a restart. Nodes without labels of their own write
-  // late, so one number back is no restart, nor is one line farther back if the line after it goes
-  // on.
+  // Returns whether this line, the label's next one, is of a restart: 5 in "7, 8, 5, 6". Nodes that
+  // share a label write late, so these are no restarts:
+  //   one number back: 7 in "7, 8, 7, 9"
+  //   one line farther back, if the line after it goes on: 5 in "7, 8, 5, 9"
   bool goes_back(const LineFigures& line) const {
     return *line.step < before && (!line.next_step || *line.next_step < last);
   }
 };
 
-// Returns whether a label that is new in a run begins the next run with the first of these lines.
-// It does if it writes of an iteration that the reporter passes over. If the reporter is not heard
-// again, it also does if its first number is another, or if only one of the two has a label.
+// Returns whether a label that is new in a run begins the next run with the first of these lines:
+//   if the reporter has no further line, and the label's first number is another than the
+//   reporter's, or only one of the two has a label
+//   if, before the reporter's next line, it writes of an iteration that the reporter passes over
 bool replaces(const Reporter& reporter, std::span<const RunLine> lines) {
   const RunLine& first = lines.front();
   const std::string& label = first.line.label;
@@ -227,8 +228,8 @@ class RunSoFar {
   std::set<std::pair<int, std::string>> heard_;  // labels that told of iterations, by the word
 };
 
-// Gives iterations that state no batch, but the samples so far, as NeMo 1's, the samples since the
-// iteration before; the first one those of the second.
+// Sets the batch of iterations that state only the samples so far, as NeMo 1's: the samples since
+// the iteration before. The first iteration has the batch of the second.
 void take_batches(std::vector<RunLine>* lines) {
   std::map<std::string, LineFigures*> before;  // by label
   for (auto& [line, number, figures] : *lines) {
