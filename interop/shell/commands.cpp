@@ -117,7 +117,8 @@ bool ShellReader::ends_for_sure(const std::string& word) const {
 void ShellReader::open_case(ShellCommand* words, bool active) {
   const std::string word = (*words)[1].text;
   if (active && word.find('$') != std::string::npos) script_.branches.push_back((*words)[0].line);
-  branches_.open_case(word, arguments_line_ != (*words)[0].line);
+  const bool uses_arguments = arguments_line_ == (*words)[0].line;  // "case $1 in"
+  branches_.open_case(word, /*is_certain=*/!uses_arguments);
   words->erase(words->begin(), words->begin() + 3);
 }
 
@@ -139,8 +140,9 @@ void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
   }
 }
 
-// Returns whether a test holds; nothing: unknown. A variable without a value that decides it sets
-// assumed_. If the test is run (`active`), its line is listed in both cases.
+// Returns whether a test holds; nothing: unknown. Sets assumed_ if a variable without a value, or
+// an argument of the script ("[ $1 = a ]"), decides it. If the test is run (`active`), lists its
+// line where its result is unknown, or decided by a variable without a value.
 std::optional<bool> ShellReader::condition(const std::vector<std::string>& texts, int line,
                                            bool active) {
   bool unset = false;

@@ -172,22 +172,25 @@ std::string ShellReader::parenthesised() {
       return "";
     }
     const char before = text_[at_ - 1], c = take(), end = ends.back();
+    const bool is_quoted = end != ')';
     if (c == end) {
       ends.pop_back();
     } else if (end == '\'') {
-      continue;
+      continue;  // in '...' nothing else counts
     } else if (c == '\\') {
       take();
-    } else if (c == '"' || (end == ')' && c == '\'')) {
+    } else if (c == '"' || (c == '\'' && !is_quoted)) {
       ends += c;
-    } else if (c == '(' && (end == ')' || before == '$')) {
+    } else if (c == '(' && (!is_quoted || before == '$')) {  // in "..." brackets count as "$(...)"
       ends += ')';
       has_arithmetic |= before == '(';
-    } else if (end == ')' && c == '#' && (is_blank(before) || before == '\n')) {
+    } else if (is_quoted) {
+      continue;
+    } else if (c == '#' && (is_blank(before) || before == '\n')) {
       while (!at_end() && peek() != '\n') take();
-    } else if (end == ')' && c == '<' && peek() == '<' && !has_arithmetic) {
+    } else if (c == '<' && peek() == '<' && !has_arithmetic) {
       pass_here_end();
-    } else if (end == ')' && c == '\n') {
+    } else if (c == '\n') {
       here_documents();
     }
   }
@@ -354,8 +357,10 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
       script_.variables[parts.name] = {*values, line_};
     return false;
   }
-  // An array without words gives none. A variable set to "" gives "", as "${A+b}" of one that was
-  // never set does. Any other that was never set stays as written.
+  // A variable without a value gives:
+  //   as an array, "${A[@]}": no words
+  //   if it was never set, unless as "${A+b}": the expansion as written
+  //   else, as after A="": ""
   if (parts.is_array) return true;
   if (known == nullptr && kind != '+') return keep(inside, values);
   values->push_back("");

@@ -30,6 +30,7 @@ void ShellReader::open_group(bool is_subshell) {
     group.variables = script_.variables;
   }
   groups_.push_back(std::move(group));
+  // Behind && or || it is unknown whether the group is run.
   branches_.open(std::exchange(joined_, false) ? std::nullopt : std::optional(true));
 }
 
@@ -70,7 +71,7 @@ bool ShellReader::skip_definition(const ShellCommand& words) {
   return false;
 }
 
-// Skips a function's body, which comes next.
+// Skips a function's body, which comes next: reads it as a branch that is not taken.
 void ShellReader::define(const std::string& name) {
   const ShellPlace place = {at_, line_};
   if (branches_.active()) functions_[name] = place;

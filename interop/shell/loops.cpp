@@ -125,7 +125,8 @@ void ShellLoops::compare_rounds(Loop* loop) {
     for (auto command = round; command != all.end(); ++command) lines.insert(command->front().line);
     drop_commands(loop->before, loop->round, lines);
   }
-  // The next round begins behind this one, which moved to the front by what was dropped.
+  // The next round begins behind this one, which moved to the front by what was dropped. Of rounds
+  // 0 to 2 and 3 to 5, with two commands dropped: this one is 1 to 3, and the next begins at 4.
   loop->before = loop->round - (size - all.size());
   loop->round = all.size();
 }
