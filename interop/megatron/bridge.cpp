@@ -268,8 +268,8 @@ class BridgeFile {
                                           counts.text));
   }
 
-  // Adds a field to the arguments, or counts it as without effect. `spelled`: its name in messages;
-  // empty: its own.
+  // Adds a field to the arguments, lists it as not covered or replaced, or counts it as without
+  // effect. Error: distillation. `spelled`: the field's name in messages; empty: its own.
   Status add(std::string_view section, const DocumentField& field,
              const std::string& spelled = "") {
     if (is_bridge_quiet(section, field.key)) {
@@ -283,9 +283,9 @@ class BridgeFile {
     const std::string where = place(field.value);
     const std::string text =
         field.value.map() != nullptr ? target_text(field.value) : written_value(field.value);
-    const DocumentNode* cuts = stated("model", "sequence_parallel");
+    const DocumentNode* sequence_parallel = stated("model", "sequence_parallel");
     if (section == kCommOverlap && field.key == "tp_comm_overlap" && text == "True" &&
-        cuts != nullptr && written_value(*cuts) == "False") {
+        sequence_parallel != nullptr && written_value(*sequence_parallel) == "False") {
       lists_.left_out.push_back(where +
                                 ": tp_comm_overlap: Megatron-Bridge disables it without "
                                 "sequence_parallel");

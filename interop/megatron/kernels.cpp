@@ -85,7 +85,7 @@ class MegatronKernels {
   // Sets the format in which gradients are summed: fp32 with bf16 weights and fp16 with fp16 ones,
   // unless another is stated (megatron/training/arguments.py:1205 at d98e8a64).
   void set_gradient_dtype(bool bf16, bool fp16) {
-    const std::string usual = fp16 ? "fp16" : "fp32";
+    const std::string usual = fp16 ? "fp16" : "fp32";  // a scenario's default
     std::string dtype = usual;
     std::string_view field = "accumulate_allreduce_grads_in_fp32";
     const bool sums_in_fp32 = args_->flag(field);
@@ -94,15 +94,15 @@ class MegatronKernels {
     const bool sums_in_bf16 =
         args_->flag("grad_reduce_in_bf16") || (has_ddp_field && !reduces_in_fp32);
     const bool is_bf16 = bf16 || (style_ == MegatronStyle::Bridge && !fp16);
-    const bool by_optimizer = takes_main_gradients(sums_in_fp32);
+    const bool has_16_bit_sums = takes_main_gradients(sums_in_fp32);
     const std::string weights = is_bf16 ? "bf16" : usual;
-    // Read in any case, which marks them as understood.
+    // Megatron-FSDP's fields. They are read in any case, which marks them as understood.
     const std::string kept = number_format(args_, "megatron_fsdp_main_grads_dtype", weights);
     const std::string sent = number_format(args_, "megatron_fsdp_grad_comm_dtype", kept);
     if (args_->flag("use_megatron_fsdp")) {
-      // Megatron-FSDP has fields of its own; by default its gradients are as wide as the weights.
-      // Its releases before b969f764 of March 2026, and --use-custom-fsdp, have those of DDP; a
-      // field that is null is of a later one.
+      // By default its gradients are as wide as the weights. Releases before b969f764 of March
+      // 2026, and --use-custom-fsdp, have DDP's fields instead, so a file that has the field, even
+      // as null, is of a later release.
       field = "megatron_fsdp_main_grads_dtype";
       dtype = kept;
       if (is_bf16 && !sums_in_bf16 && !args_->has_any(field))
@@ -117,7 +117,7 @@ class MegatronKernels {
       dtype = weights;
     } else if (fp16 && (sums_in_fp32 || reduces_in_fp32)) {
       dtype = "fp32";
-    } else if (is_bf16 && (sums_in_bf16 || by_optimizer)) {
+    } else if (is_bf16 && (sums_in_bf16 || has_16_bit_sums)) {
       field = sums_in_bf16 ? "grad_reduce_in_bf16" : "main_grads_dtype";
       dtype = "bf16";
     }

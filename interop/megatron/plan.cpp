@@ -321,11 +321,10 @@ class MegatronPlan {
       plan_->assumed.push_back("train.zero = 1: Megatron-Bridge's distributed optimizer");
     shard_by("use_distributed_optimizer", is_distributed ? 1 : 0);
     // A layer-wise optimizer gives each rank the states of whole layers: ZeRO 1.
-    if (args_->text("optimizer").value_or("").starts_with("dist_")) {
+    if (args_->text("optimizer").value_or("").starts_with("dist_"))
       shard_by("optimizer", 1);
-    } else if (args_->flag("use_layer_wise_distributed_optimizer")) {
+    else if (args_->flag("use_layer_wise_distributed_optimizer"))
       shard_by("use_layer_wise_distributed_optimizer", 1);
-    }
     // Megatron-DeepSpeed's flag. DeepSpeed's own JSON file also states the stage.
     if (const auto stage = args_->whole("zero_stage"); stage && args_->flag("deepspeed")) {
       shard_by("zero_stage", *stage);
@@ -347,9 +346,8 @@ class MegatronPlan {
     is_fsdp_ = is_megatron || is_torch;
     const std::string_view name = "data_parallel_sharding_strategy";
     const std::string strategy = args_->text(name).value_or("optim_grads_params");
-    constexpr std::string_view kBelowZero3[] = {"no_shard", "optim", "optim_grads"};  // 0, 1, 2
-    if (is_megatron)
-      shard_by(name, std::ranges::find(kBelowZero3, strategy) - std::begin(kBelowZero3));
+    constexpr std::string_view kZero[] = {"no_shard", "optim", "optim_grads"};  // 0, 1, 2, else 3
+    if (is_megatron) shard_by(name, std::ranges::find(kZero, strategy) - std::begin(kZero));
     if (!is_torch) return;
     shard_by("use_torch_fsdp2", 3);
     if (!args_->flag("torch_fsdp2_reshard_after_forward", true))
@@ -385,6 +383,7 @@ class MegatronPlan {
         args_->flag("overlap_param_gather", by_default && zero_ > 0) || forces_gathers;
     const std::string forced = "FSDP's, always on";
     const bool aligned = args_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
+    // The default decides both, or the gather alone if FSDP forces the reduction.
     const char* const field = forces_reduces ? "overlap_param_gather" : "overlap_grad_reduce";
     if (by_default && !forces_gathers && !args_->has(field))
       plan_->assumed.push_back(
@@ -401,11 +400,11 @@ class MegatronPlan {
             "overlap.align_param_gather", false,
             vpp_ == 1 ? "forced off without virtual stages" : args_->spelled("align_param_gather"));
     }
-    const auto bucket = args_->number("ddp_bucket_size");
+    const auto bucket = args_->number("ddp_bucket_size");  // in parameters
     if (bucket.value_or(1) <= 0) args_->fail("ddp_bucket_size", "a number above 0");
     // With a pipeline a rank has one bucket, and in FSDP a bucket is a layer, unless nothing is
-    // sharded (mcore_fsdp_adapter.py:172 there). The default size, in parameters, is max(40 M, 1 M
-    // x dp) in Megatron-LM and 128 Mi in Megatron-Bridge.
+    // sharded (mcore_fsdp_adapter.py:172 there). The default size is max(40 M, 1 M x dp) in
+    // Megatron-LM and 128 Mi in Megatron-Bridge.
     const bool has_layer_buckets = zero_ == 3 || (is_fsdp_ && zero_ > 0);
     if (!reduces || pp_ > 1 || has_layer_buckets) return;
     const Whole default_size = bridge() ? Whole{128} * 1024 * 1024
