@@ -108,7 +108,8 @@ struct ReplayedOp {
 std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding& folding,
                                        const Replay& replay) {
   const std::vector<LaneQueues> queues = lane_queues(program);
-  // In topological order: one compute op, or the ops of all members of one communication.
+  // By place in the replay's topological order: one compute op, or the ops of all members of one
+  // communication, which share a place.
   std::vector<std::vector<ReplayedOp>> in_order(replay.settled.size());
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     const int body = folding.folded_ranks[p].body;
@@ -129,6 +130,7 @@ std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding
         Nanoseconds& after = after_ns[own.first_event + awaited];
         after = std::max(after, path);
       };
+      // The op follows those that it waits for, and the one before it on its lane.
       for (const std::uint32_t wait : own.body->waits_of(own.op())) extend(wait);
       const std::uint32_t place = own.queues->place[own.number];
       if (place > 0) extend(own.queues->lanes[own.op().lane][place - 1]);

@@ -32,8 +32,9 @@ struct MemoryTimeline {
   const Step& peak() const;
 };
 
-// Returns the activations that each rank holds at its peak: the first moment when most microbatches
-// of its stages are between F and B or W.
+// Returns the activations that each rank holds at two moments, each the first of its kind:
+//   ranks     most microbatches of its stages are between F and B or W
+//   waiting   most are between I and W, and of such moments most are held
 LiveActivations live_activations(const Order& order);
 
 // Returns one timeline for each pipeline rank. `workspace_bytes` are held all the time.
