@@ -44,7 +44,8 @@ class EqualWays {
     const int switches = static_cast<int>(std::ranges::count_if(hops, is_first_cable));
     quotients_.push_back(quotients_.back() / switches);
     // With 4 hops, 0 and 1 go up. Hop 2 goes down by the cables of hop 1, its mirror, to the level
-    // on which hop 0 ended.
+    // on which hop 0 ended. For port 13 above, the quotients before hops 0 to 3 are 13, 13, 3, 3:
+    // hop 0 has one way, hop 1 divides by 4 spines, and hop 2 has one leaf to go to.
     const int mirror = hops_ - 1 - hop;
     const bool goes_up = hop < mirror;
     const int hop_up_to_level = goes_up ? hop : std::max(mirror - 1, 0);
@@ -59,7 +60,9 @@ class EqualWays {
 
  private:
   int hops_;
-  std::vector<int>& quotients_;  // of the port's number: before each hop, and after the last one
+  // Quotients of the port's number before each hop, and after the last one. A hop's switch follows
+  // from the quotient before it, and its cable from the one after it.
+  std::vector<int>& quotients_;
 };
 
 }  // namespace
