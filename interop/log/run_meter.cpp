@@ -166,8 +166,8 @@ class RunSoFar {
   bool ends_before(std::span<const RunLine> lines) const {
     const auto& [line, number, figures] = lines.front();
     const bool measured = iterations() > 0;
-    // These are of the next run if this one measured, or if the same rank's arguments stand in it:
-    // every rank may print its own.
+    // World size and arguments begin the next run if this one has measured, or has arguments of the
+    // same rank. Every rank may print its own.
     if (has_word(line.text, kWorldSize) || has_word(line.text, kArguments))
       return measured || arguments_of_ == line.label;
     if (figures && figures->step) return restarts_with(lines);
