@@ -268,8 +268,8 @@ class MegatronKernels {
     }
     plan_->set("parallel.dispatcher", dispatcher, args_->spelled(field));
     if (dispatcher != "deepep" && dispatcher != "hybridep") return;
-    // The last that is stated counts: a backend's older name stands for the newer one, and in logs
-    // of older releases there are both backends'.
+    // The last that is stated counts: today's name, else this backend's own, else the other's. Logs
+    // of older releases have those of both backends.
     const std::string own = fmt::format("moe_{}_num_sms", dispatcher);
     for (const std::string& name :
          {std::string("moe_hybridep_num_sms"), std::string("moe_deepep_num_sms"), own,
