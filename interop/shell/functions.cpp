@@ -122,7 +122,8 @@ void ShellReader::call(const ShellCommand& words, const ShellVariables& environm
     script_.variables[name] = variable;
   }
   save("@", &calls_.back().locals);
-  // The script's own arguments, as in "f $@", stay unknown: they were expanded in the call's lines.
+  // In "f $@" with the script's own arguments, those of f stay unknown: the last expansion of the
+  // script's own was then in the lines of this call.
   const bool is_known = arguments_line_ < words[0].line || arguments_line_ > line_;
   if (is_known) script_.variables["@"] = {word_texts(words, 1), words[0].line};
   script_.uncalled.erase(words[0].text);
