@@ -212,8 +212,8 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
   return flags;
 }
 
-// Returns the flags of a script that starts no training with flags. It has those for another one,
-// in variables or in commands.
+// Returns the flags of a script whose commands start no training with flags: it sets them in
+// variables or in other commands, for another script that sources it.
 ScriptTraining loose_flags(const ShellScript& script, const std::string& path) {
   ScriptTraining training = {.arguments = MegatronArguments(path), .commands = {}, .unset = {}};
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
