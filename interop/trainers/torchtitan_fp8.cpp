@@ -3,8 +3,8 @@
 //   converters = ["quantize.linear.float8"]     linear layers, but those of filter_fqns
 //   converters = ["quantize.grouped_mm.mx"]     the experts that its fqns names
 //
-// A scenario has all in fp8 but the head and routers, so that parts are noted. Declared in
-// interop/trainers/trainers.h.
+// A scenario has all layers in fp8 but the head and routers. Where converters leave others in 16
+// bits, that is noted. Declared in interop/trainers/trainers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
