@@ -213,7 +213,7 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
 }
 
 // Returns the flags of a script whose commands start no training with flags: it sets them in
-// variables or in other commands, for another script that sources it.
+// variables or in other commands, for another script to use.
 ScriptTraining loose_flags(const ShellScript& script, const std::string& path) {
   ScriptTraining training = {.arguments = MegatronArguments(path), .commands = {}, .unset = {}};
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
