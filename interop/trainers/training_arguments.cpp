@@ -218,8 +218,8 @@ class TrainingArguments {
     plan_.assumed.push_back(fmt::format("{} = {}: {}", key.name(), value, why));
   }
 
-  // Sets the sequence length. TRL's trainers by reinforcement learning have defaults of prompts and
-  // answers, not of whole sequences.
+  // Sets the sequence length. TRL's trainers by reinforcement learning have no default for whole
+  // sequences, prompt and answer.
   void set_length() {
     const auto length = fields_.whole({"cutoff_len", "max_seq_length", "max_length"}, 1);
     if (length)
