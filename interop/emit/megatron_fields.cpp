@@ -251,6 +251,7 @@ class FieldWriter {
       keys_->leave("train.recompute_modules", "delayed scaling keeps moe_act and layernorm");
     if (removed > 0 && modules.empty()) return;
     const std::string words = fmt::format("{}", fmt::join(modules, " "));
+    // To Megatron-LM no modules are core_attn, which FlashAttention recomputes by itself.
     if ((words.empty() || words == "core_attn") && keys_->flag("train.flash_attention", false))
       return keys_->leave("train.recompute",
                           "none here; Megatron-LM would run attention's forward again");

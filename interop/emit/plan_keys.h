@@ -77,12 +77,12 @@ std::string deepspeed_text(PlanKeys* keys);
 std::string fsdp_text(PlanKeys* keys);
 std::string torchtitan_text(PlanKeys* keys);
 
-// Lists attention and loss where the plan's are not the trainer's own, which no setting of it
-// changes: PyTorch's fused attention, and the loss `own`. `usual`: the loss of a plan that names
-// none.
+// Notes a plan's attention and loss where the trainer, which has no settings for them, runs others:
+// fused attention, and the loss `own` ("native"). `usual`: the loss of a plan that names none.
 void note_kernels(PlanKeys* keys, std::string_view own, std::string_view usual);
 
-// Lists parallel.cp_comm, or its default, unless context ranks gather keys and values as PyTorch's.
+// Notes a plan's parallel.cp_comm, or its default "ring", if context ranks use it: the trainer's
+// gather keys and values ("all_gather").
 void note_context(PlanKeys* keys);
 
 // Lists `key` as not expressible if it is above 1.

@@ -92,6 +92,7 @@ class TitanWriter {
     }
     if (zero == 1 && shard_degree_ != 1)
       keys_->leave("train.zero", "FSDP2 cuts gradients too, and parameters or not");
+    // In a pipeline parameters stay gathered, as with ZeRO 2.
     if (zero == 2 && pp_ == 1 && shard_degree_ != 1)
       keys_->note(
           "ZeRO 2: FSDP2 gathers every microbatch, so it comes back as ZeRO 3 with "
@@ -136,6 +137,7 @@ class TitanWriter {
     if (static_cast<long long>(layers.size()) == pp_ * vpp) return write_stage_layers(layers);
     if (!layers.empty())
       return keys_->leave("parallel.layers_per_stage", "expected one for each of pp x vpp stages");
+    // Without layers_per_stage a rank has 2 stages in torchtitan's schedules of several stages.
     if (vpp != 2) keys_->leave("parallel.vpp", "layers_per_stage says it: model.layers is unknown");
   }
 
