@@ -101,7 +101,7 @@ std::string pattern_of(const std::vector<std::string>& names) {
     while (stop < n && names[stop] == names[i]) ++stop;
     offer(i, stop, 1, run_text(names[i], stop - i));
     for (std::size_t period = 2; period <= kLongestPeriod && i + 2 * period <= n; ++period) {
-      std::size_t times = 1;
+      std::size_t times = 1;  // of the names in [i, i + period) in a row
       while (i + (times + 1) * period <= n &&
              std::equal(names.begin() + static_cast<std::ptrdiff_t>(i),
                         names.begin() + static_cast<std::ptrdiff_t>(i + period),
