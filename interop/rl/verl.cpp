@@ -224,14 +224,22 @@ class VerlPlan {
   }
 
   // Follows verl/workers/engine/fsdp/transformer_impl.py:377 (_build_fsdp_module) and
-  // engine/fsdp.yaml. fsdp_size is the GPUs that share a copy: -1 for all, 1 for no sharding.
+  // engine/fsdp.yaml.
   Status set_fsdp() {
+    set_shards();
+    set_precision();
+    set_ulysses();
+    set_activations();
+    note_optimizer();
+    return Done{};
+  }
+
+  // Sets what FSDP shards and overlaps. fsdp_size is the GPUs that share a copy: -1 for all, 1 for
+  // no sharding.
+  void set_shards() {
     const bool reshards = settings_->flag(engine("reshard_after_forward"), true);
     const Whole size = settings_->whole(engine("fsdp_size"), -1).value_or(-1);
     const bool shards = size != 1;
-    const auto has_16_bits = [](const std::string& dtype) {
-      return dtype.find("16") != std::string::npos;
-    };
     if (shards)
       plan_.set("train.zero", reshards ? 3 : 2,
                 settings_->spelled(engine("reshard_after_forward")));
@@ -243,6 +251,14 @@ class VerlPlan {
     if (fsdp_sft_) plan_.set("train.cross_entropy", "unfused", "PyTorch's loss");
     plan_.set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
     if (shards) plan_.set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
+  }
+
+  // Sets the number formats of compute, of reduced gradients, and of the optimizer's states, which
+  // have the model's.
+  void set_precision() {
+    const auto has_16_bits = [](const std::string& dtype) {
+      return dtype.find("16") != std::string::npos;
+    };
     const std::string model_dtype = settings_->text(engine("model_dtype")).value_or("fp32");
     const std::string mixed = engine("mixed_precision.param_dtype");
     std::string name = settings_->has(mixed) ? mixed : engine("dtype");
@@ -262,6 +278,10 @@ class VerlPlan {
                                                 settings_->place_of(engine("model_dtype")),
                                                 engine("model_dtype"), model_dtype));
     }
+  }
+
+  // Sets context parallelism, which is Ulysses' all-to-all: as many ranks as either field states.
+  void set_ulysses() {
     Whole ulysses = 1;
     for (const std::string& field :
          {actor("ulysses_sequence_parallel_size"), engine("ulysses_sequence_parallel_size")}) {
@@ -270,6 +290,9 @@ class VerlPlan {
       ulysses = std::max(ulysses, ranks);
     }
     if (ulysses > 1) plan_.set("parallel.cp_comm", "all_to_all", "Ulysses");
+  }
+
+  void set_activations() {
     const std::string recompute = model_prefix_ + "enable_gradient_checkpointing";
     if (settings_->flag(recompute, true))
       plan_.set("train.recompute", "full", settings_->spelled(recompute));
@@ -278,12 +301,14 @@ class VerlPlan {
     const std::string attention = model_prefix_ + "override_config.attn_implementation";
     if (settings_->text(attention).value_or("flash_attention_2") != "eager")
       plan_.set("train.flash_attention", true, settings_->spelled(attention));
+  }
+
+  void note_optimizer() {
     const std::string optimizer = actor("optim.optimizer");
     if (const std::string kind = settings_->text(optimizer).value_or("AdamW");
         kind.find("Adam") == std::string::npos || kind.find("8bit") != std::string::npos)
       plan_.not_expressed.push_back(fmt::format("{}: {} = {}: taken as Adam with states in fp32",
                                                 settings_->place_of(optimizer), optimizer, kind));
-    return Done{};
   }
 
   // Sets sequence length, global batch and microbatch.
