@@ -63,7 +63,8 @@ double nvlinks_GBps(const PresetNode& preset) {
 void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
   const double line_GBps = nvlink_line_GBps(sm);
   double restated = preset.intra_efficiency * line_GBps / nccl_nvlink_GBps(sm);
-  // dgx-2's rate is that of both directions.
+  // dgx-2 states 300 GB/s, both directions of six NVLinks, and its efficiency is a share of that:
+  // the factor is 2. It is 1 for a preset that states one direction.
   if (sm == sm_of_device(preset.device))
     restated *= std::max(1.0, nvlinks_GBps(preset) / (most_nvlinks(sm) * line_GBps));
   for (HostWire& wire : host->nvlinks) wire.GBps *= std::max(1.0, restated);

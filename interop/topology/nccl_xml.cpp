@@ -102,7 +102,8 @@ class NcclSystem {
 
   Status check_numbers(const XmlElement& element) const {
     for (const NumberRange& range : kRanges) {
-      const double number = element.number(range.attribute, range.most + 1);  // no number: too much
+      // A text that is no number counts as one above the range.
+      const double number = element.number(range.attribute, range.most + 1);
       if (element.text(range.attribute).empty() || (number >= range.least && number <= range.most))
         continue;
       return Error::at(

@@ -76,11 +76,11 @@ Status read_slurm(const TopologySource& source, const DocumentNode::List& list, 
     for (int kind = 0; kind < 2; ++kind) {
       if (topology.find(kKinds[kind]) == nullptr) continue;
       known = true;
-      const DocumentNode* other = &topology;
-      if (chosen[kind] == nullptr || is_default(topology)) std::swap(other, chosen[kind]);
-      if (other == nullptr) continue;
+      const DocumentNode* not_taken = &topology;
+      if (chosen[kind] == nullptr || is_default(topology)) std::swap(not_taken, chosen[kind]);
+      if (not_taken == nullptr) continue;
       left_out->push_back(fmt::format("{}: a second {}, of topology {}", source.path, kKinds[kind],
-                                      name_of_topology(*other)));
+                                      name_of_topology(*not_taken)));
     }
     if (!known)
       left_out->push_back(fmt::format("{}: topology {}, which is neither a tree nor blocks",
