@@ -51,7 +51,8 @@ std::string unfit_cases(const std::vector<CaseRow>& rows) {
   return text;
 }
 
-// Names the runs that took some 1000 times their prediction: milliseconds among seconds.
+// Names the runs that took some 1000 times their prediction: their file probably has milliseconds
+// where seconds are expected.
 std::string unit_doubts(const std::vector<CaseRow>& rows) {
   std::string text;
   for (const CaseRow& row : rows) {

@@ -43,8 +43,8 @@ std::string if_known(double value, Text text_of) {
   return value > 0 && std::isfinite(value) ? text_of(value) : "-";
 }
 
-// Rows of the tables of machines and of jobs, with the result that the currency is found in: a
-// job's is stated by the run with the index `of`.
+// Rows of the tables of machines and of jobs. all.asked[job.of] is what the job's run in the file
+// states, the currency among it.
 struct MachineRow {
   const SizeResult& all;
   const Machine& machine;

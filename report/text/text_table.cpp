@@ -29,9 +29,6 @@ bool is_left(Place place, Align align) {
 
 constexpr int kGap = 2;             // blanks between columns
 constexpr std::size_t kIndent = 2;  // blanks before the continuation of a wrapped line
-// A column of text is narrowed to a quarter of the terminal's width, within these bounds.
-constexpr int kLeastText = 16;
-constexpr int kLeastOfAll = 6;
 
 // Makes text of users or their files printable, and cuts it if it is very long.
 std::string shown(const std::string& text) { return printable(kept_short(text)); }
@@ -145,7 +142,9 @@ class ColumnBlocks {
                            [this](int sum, std::size_t i) { return sum + kGap + widths_[i]; });
   }
 
-  int least_text() const { return std::clamp(width_ / 4, kLeastOfAll, kLeastText); }
+  // Returns the width below which no column of text is narrowed: a quarter of the terminal's, from
+  // 6 to 16 characters.
+  int least_text() const { return std::clamp(width_ / 4, 6, 16); }
 
   // Wraps the title of a number that has no room beside the narrowest names.
   void wrap_titles() {
