@@ -2,7 +2,7 @@
 // units that the cells show. A condition that cannot be read is left out, and the reason is said.
 "use strict";
 
-// The signs of conditions. `more`: a cell less the condition's value.
+// The signs of conditions. `more`: the cell's value minus the condition's.
 const kHolds = {"<": (more) => more < 0, ">": (more) => more > 0, "<=": (more) => more <= 0,
   ">=": (more) => more >= 0, "=": (more) => more === 0};
 const kScales = [[1, ""], [1e3, "k"], [1e6, "M"], [1e9, "G"]];
@@ -47,6 +47,7 @@ class RowFilter {
   read(text) {
     this.texts = this.texts || this.rows.map((row) => row.map((cell, i) =>
       isMissing(cell) ? "" : withoutCommas(cellText(cell, this.columns[i].unit)).toLowerCase()));
+    // A comma separates conditions, but not the thousands of "12,345".
     const parts = text.replace(/\b\d{1,3}(?:,\d{3})+(?!\d)/g, withoutCommas).split(/,|\band\b/i)
       .map((part) => part.trim()).filter(Boolean);
     const tests = [], leftOut = [];

@@ -1,6 +1,7 @@
 // A live page: each change of a control simulates the chosen run again, in the page's own engine.
 // The changes are kept in the URL's fragment, can be undone, and can be copied as a scenario or as
-// a command. A run's `began` has its result, detail and values as the page was written.
+// a command. A run's `began` has its result, detail and values as the page was written. Companions
+// are changes of other keys that make room for a value (controls.js).
 "use strict";
 
 const kSearchSeconds = 20;

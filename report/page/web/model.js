@@ -186,11 +186,11 @@ class Lane {
 
   title(i) {
     if (this.nameOf) return this.names.names[this.nameOf(i)];  // a profile's kernel
-    const letters = {forward: "Forward", backward: "Backward", input: "Input gradient",
+    const titles = {forward: "Forward", backward: "Backward", input: "Input gradient",
       weight: "Weight gradient", optimizer: "Optimizer"};
     const raw = this.names.kinds[this.kind(i)];
     const name = this.computes ? kKinds[this.kind(i)].name : raw;
-    const text = letters[raw] || name.charAt(0).toUpperCase() + name.slice(1);
+    const text = titles[raw] || name.charAt(0).toUpperCase() + name.slice(1);
     return this.microbatch(i) >= 0 ? `${text} ${this.microbatch(i)}` : text;
   }
 

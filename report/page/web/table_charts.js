@@ -335,6 +335,7 @@ class TableCharts {
     if (limit === null) return;
     const text = `${limit.as} ${cellText(limit.most, columns[limit.column].unit)}`;
     for (const [scale, column] of [[x, this.x], [y, this.y]]) {
+      // The scale clamps, so that a limit beyond the axis would be drawn at its end.
       const at = scale(limit.most);
       if (column !== limit.column || scale.invert(at) < 0.999 * limit.most) continue;
       const across = scale === x;
@@ -380,6 +381,8 @@ class TableCharts {
   placeAxes() {
     const {table} = this;
     const named = table.columns.map(({name}) => d3.max(titleLines(name), (line) => line.length));
+    // Returns for each axis the pixels between it and the one before. They hold its own texts, of
+    // 6.6 pixels a character and cut at `most`, or half of both axes' titles, whichever is wider.
     const roomFor = (most) => table.columns.map((_, i) => {
       const texts = new Set(table.rows.map((row) => row[i])
         .filter((value) => typeof value === "string"));
