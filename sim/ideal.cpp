@@ -12,7 +12,7 @@ Result<Trace> ideal(const Program& program, const SimOptions& options) {
   const Jitter jitter{options.jitter, options.seed};
   const auto play = [&]() -> Result<Replay> {
     if (!takes_sms(program)) return replay(program, folding, jitter);
-    return Playback(program, folding, {jitter, true, options.on_progress}).run();
+    return Playback(program, folding, {jitter, /*closed_forms=*/true, options.on_progress}).run();
   };
   ASSIGN_OR_RETURN(Replay played, play());
   return trace_of(program, folding, std::move(played), "ideal", options);

@@ -290,8 +290,9 @@ class SmallerNetwork {
     return link;
   }
 
-  // Classes of links that share flows, directly or through others, have one unit: the greatest
-  // common divisor of the numbers of flows of their classes of flows.
+  // A class of f flows has multiplicity f/u on all links of its route. So classes of links that
+  // share flows, directly or through others, have one unit u: the greatest common divisor of the
+  // numbers f of these flows, which makes each f/u a whole number.
   void find_units() {
     for (const auto& [colour, flows] : flow_classes_) {
       const std::span<const std::int32_t> route = refined_.route(flows.first_group);

@@ -77,7 +77,8 @@ Pattern Patterns::pattern_of(const Traffic& traffic) {
 // A set is even if rates in proportion to the flows' shares, with which all end together, are
 // max-min fair: each flow crosses a saturated link on which no flow is faster (Bertsekas and
 // Gallager 1992, "Data Networks", 6.5.2). An all-to-all behind one switch is an example. Flows that
-// share no link are each limited by their own links, and must load these alike.
+// share no link are each limited by their own links. All flows must also load their slowest links
+// alike: then they slow down together when several such operations run at once.
 FlowSet Patterns::flow_set_of(const Traffic& traffic) {
   FlowSet set;
   set.seconds_per_byte = traffic.seconds_per_byte;

@@ -20,7 +20,7 @@ Playback::Playback(const Program& program, const RankFolding& folding, Patterns 
       options_(options),
       in_order_of_time_(takes_sms(program)),
       patterns_(std::move(patterns)),
-      replayer_(program, folding, false, this),
+      replayer_(program, folding, /*numbered=*/false, this),
       transfers_(folding.comm_classes.size()),
       link_uses_(network().bytes_per_s.size()),
       computes_(in_order_of_time_ ? folding.folded_ranks.size() : 0) {

@@ -35,7 +35,8 @@ struct LaneRounds {
   std::uint32_t begin = 0, round_ops = 0, end = 0;
 
   static constexpr int kAfterAll = INT32_MAX;  // the number of a round that comes after all others
-  // Returns the number of rounds; kAfterAll without rounds, so that the fewest are another lane's.
+  // Returns the number of rounds. A lane without rounds returns kAfterAll, so that it never has the
+  // fewest of all lanes (align_rounds()).
   int count() const {
     return round_ops == 0 ? kAfterAll : static_cast<int>((end - begin) / round_ops);
   }
@@ -148,8 +149,9 @@ class RoundsOfBody {
         });
   }
 
-  // Marks the waits of ops that move for ops that stay, such as a gather before all passes. Returns
-  // false if an op that so stays lies among the rounds of another lane, where it may have to move.
+  // Marks a wait as fixed if the waiting op moves and the awaited one stays, such as a gather
+  // before all passes. Returns false if the awaited op lies among the rounds of another lane, as
+  // further rounds could move it.
   bool find_fixed_waits(const Queue& shorter, const LaneRounds& lane) {
     for (std::size_t i = lane.begin; i < shorter.size(); ++i) {
       const Op& op = longer_.ops[lane.ops[i + lane.round_ops]];
@@ -294,8 +296,9 @@ class Reach {
     if (is_behind && other_round < 0) bounded_ = false;
   }
 
-  // Notes the waits of a lane's ops. An op begins after the last of the ops that it waits for. So a
-  // wait for one before the rounds that stays is left out if one that moves ends as late or later.
+  // Notes the waits of a lane's ops. Leaves out a wait for an op that stays before the rounds, if
+  // the same op also waits for one that ends as late or later and lies in the rounds or behind
+  // them. Only the latest end counts, and with more rounds that one ends later still.
   void note_waits(const BodyRounds& body, const LaneRounds& lane,
                   std::span<const EventTimes> events) {
     std::vector<AwaitedOp> awaited;
