@@ -52,7 +52,7 @@ Trace trace_of(const Program& program, const Recording& recording) {
   for (std::size_t rank = 0; rank < recording.size(); ++rank) {
     const int body = program.ranks[rank].body;
     CHECK(recording[rank].size() == program.bodies[body].ops.size());
-    trace.ranks.push_back({static_cast<Rank>(rank), body, 1, trace.events.size()});
+    trace.ranks.push_back({static_cast<Rank>(rank), body, /*multiplicity=*/1, trace.events.size()});
     for (std::size_t i = 0; i < recording[rank].size(); ++i) {
       const Nanoseconds arrive = since_begin(recording[rank][i].arrive_ns);
       const Nanoseconds end = since_begin(recording[rank][i].end_ns);

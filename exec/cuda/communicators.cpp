@@ -163,7 +163,8 @@ Status Communicators::end_group() {
 Status Communicators::move(const Op& op, std::int32_t communicator, const float* give, float* take,
                            cudaStream_t stream) {
   OpenCommunicator& own = opened(communicator);
-  const auto words = static_cast<std::size_t>(payload_layout(op, 2, 0).give_words);
+  const auto words =
+      static_cast<std::size_t>(payload_layout(op, /*members=*/2, /*own=*/0).give_words);
   RETURN_IF_ERROR(begin_group());
   RETURN_IF_ERROR(handle(&own, "ncclSend", ncclSend(give, words, ncclFloat, 0, own.nccl, stream)));
   RETURN_IF_ERROR(handle(&own, "ncclRecv", ncclRecv(take, words, ncclFloat, 0, own.nccl, stream)));

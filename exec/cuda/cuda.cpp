@@ -195,7 +195,8 @@ std::vector<BackendPart> cuda_parts() {
   return parts;
 }
 
-constexpr BackendNeed kCudaNeeds[] = {{"NVIDIA driver", "libcuda.so.1", false, "backend cuda"}};
+constexpr BackendNeed kCudaNeeds[] = {
+    {"NVIDIA driver", "libcuda.so.1", /*is_program=*/false, "backend cuda"}};
 
 }  // namespace
 

@@ -105,7 +105,7 @@ Result<GpuShare> Device::open(GpuJob job) {
   for (const Rank rank : job_.plan->local_ranks)
     op_names_.push_back(op_names(job_.program->body_of(rank)));
   RETURN_IF_ERROR(open_streams());
-  RETURN_IF_ERROR(make_events(&parts_->events, job_.plan->event_streams.size(), true));
+  RETURN_IF_ERROR(make_events(&parts_->events, job_.plan->event_streams.size(), /*timed=*/true));
   RETURN_IF_ERROR(open_messages());
   RETURN_IF_ERROR(parts_->payloads.open(job_));
   GpuShare share = parts_->partitions.share();
@@ -261,10 +261,11 @@ Result<bool> Device::has_happened(std::int32_t event) {
 // Returns whether the graph launched last has recorded the event. Until then the event keeps its
 // time of the launch before. The times of launches 1 and 2 lie in this order:
 //   gate 1 < event 1 <= done 1 < gate 2 < event 2 <= done 2
-// So the gate's time is new if it is later than `done`. Another event's is new if the gate's is,
-// and it is not earlier than the gate's.
+// While launch 2 runs, plan.done still has the time done 1. So the gate has its new time if that is
+// later than done 1. Another event has its new time if the gate has, and it is not earlier than the
+// gate's.
 bool Device::graph_came_to(std::int32_t event) const {
-  if (parts_->gate.done()) return true;
+  if (parts_->gate.done()) return true;  // the whole graph
   const GpuPlan& plan = *job_.plan;
   if (event == plan.done) return false;
   // Returns nothing if one of the events has never been recorded.

@@ -199,7 +199,8 @@ Status Device::move(const GpuCall& call) {
       return parts_->communicators.move(op(call), communicator(call), give(call), take(call),
                                         stream(call));
     case GpuTransfers::Copy: {
-      const auto words = static_cast<std::size_t>(payload_layout(op(call), 2, 0).give_words);
+      const auto words =
+          static_cast<std::size_t>(payload_layout(op(call), /*members=*/2, /*own=*/0).give_words);
       RETURN_IF_CUDA_FAILS(cudaMemcpyAsync, take(call), give(call), words * sizeof(float),
                            cudaMemcpyDeviceToDevice, stream(call));
       return Done{};
@@ -212,8 +213,8 @@ Status Device::move(const GpuCall& call) {
 Status Device::capture(std::span<const GpuCall> calls) {
   CHECK(!is_checked(calls));
   RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
-  RETURN_IF_ERROR(make_events(&parts_->dependencies, parts_->events.size(), false));
-  RETURN_IF_ERROR(make_events(&parts_->ends, job_.plan->streams.size(), false));
+  RETURN_IF_ERROR(make_events(&parts_->dependencies, parts_->events.size(), /*timed=*/false));
+  RETURN_IF_ERROR(make_events(&parts_->ends, job_.plan->streams.size(), /*timed=*/false));
   parts_->graph.reset();
   ASSIGN_OR_RETURN(const CapturedGraph graph, capture_graph(calls));
   cudaGraphExec_t made = nullptr;

@@ -153,8 +153,8 @@ Status Partitions::open_plain(const GpuPlan& plan, int device_sms) {
 // the same CUDA context". Its manual does not say whether a green context counts as the device's
 // context, which our events and NCCL's belong to.
 Status Partitions::try_events() const {
-  ASSIGN_OR_RETURN(const Event first, make_event(true));
-  ASSIGN_OR_RETURN(const Event last, make_event(true));
+  ASSIGN_OR_RETURN(const Event first, make_event(/*timed=*/true));
+  ASSIGN_OR_RETURN(const Event last, make_event(/*timed=*/true));
   RETURN_IF_CUDA_FAILS(cudaEventRecord, first.get(), streams_.front().get());
   RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, streams_.back().get(), first.get(), 0);
   RETURN_IF_CUDA_FAILS(cudaEventRecord, last.get(), streams_.back().get());
@@ -180,7 +180,7 @@ Status Partitions::check_sms(const GpuPlan& plan) {
   }
   for (const Stream& stream : streams_) RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, stream.get());
   RETURN_IF_CUDA_FAILS(cudaMemcpy, words.data(), bits.get(), bytes, cudaMemcpyDeviceToHost);
-  if (contexts_.empty()) return Done{};
+  if (contexts_.empty()) return Done{};  // plain streams: all ranks use all SMs
   std::vector<SmSet> used;
   for (std::size_t i = 0; i < local_ranks; ++i) used.push_back(sms_of(&words[i * kSmWords]));
   share_.note = overlap(plan, share_.sms, used);

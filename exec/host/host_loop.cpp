@@ -87,7 +87,7 @@ void HostLoop::handle(const Event& event) {
   if (event.kind == EventKind::TransferIsDue) {
     handle_due_transfer(event.subject);
   } else if (event.generation == computes_[event.subject].generation) {
-    end_op(event.subject, 0);
+    end_op(event.subject, kComputeLane);
     note_wake_up(computes_[event.subject].begin_ns, event.time, last_end_ns_);
     start_ready(event.subject);
   }
@@ -139,8 +139,9 @@ void HostLoop::end_products() {
     --products_in_progress_;
     // The op ended at the time that its thread noted, not when the loop came to it.
     const auto ended_rank = static_cast<std::int32_t>(rank);
-    const std::uint32_t op = queues(ended_rank).lanes[0][cursors_[rank].done[0]];
-    end_op(ended_rank, 0);
+    const std::uint32_t op =
+        queues(ended_rank).lanes[kComputeLane][cursors_[rank].done[kComputeLane]];
+    end_op(ended_rank, kComputeLane);
     OwnTimes& times = recording_[rank][op];
     times.end_ns = units_[rank]->end_ns();
     note_wake_up(times.arrive_ns, times.arrive_ns + units_[rank]->busy_ns(), times.end_ns);

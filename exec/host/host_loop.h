@@ -46,6 +46,7 @@ class HostLoop {
   LateWakeUps late() { return wake_ups_.found(); }
 
  private:
+  static constexpr std::uint8_t kComputeLane = 0;
   enum class EventKind : std::uint8_t { ComputeEnds, TransferIsDue };
   struct Event {
     Nanoseconds time = 0;

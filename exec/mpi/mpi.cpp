@@ -1,3 +1,5 @@
+// Hands execute_ranks() two functions: one opens the plugin's Transport, by which the ranks of a
+// job meet, and the other plays a rank over it. Also starts the ranks by mpirun.
 #include "exec/mpi/mpi.h"
 
 #include <fmt/format.h>
@@ -66,7 +68,8 @@ std::string mpi_state() {
   return mpi.ok() ? "ready" : mpi.error().text();
 }
 
-constexpr BackendNeed kMpiNeeds[] = {{"mpirun", "mpirun", true, "run --backend mpi"}};
+constexpr BackendNeed kMpiNeeds[] = {
+    {"mpirun", "mpirun", /*is_program=*/true, "run --backend mpi"}};
 
 }  // namespace
 
@@ -97,10 +100,13 @@ Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecO
     return play_rank(program, options, own.local_rank, transport, state);
   };
   RETURN_IF_ERROR(check_sizes(program));
-  return execute_ranks(
-      program, options,
-      {"mpi", what_is_real(options), fmt::format("mpirun -np {} tandem ...", program.ranks.size()),
-       "MPI", join, play});
+  return execute_ranks(program, options,
+                       {.name = "mpi",
+                        .real = what_is_real(options),
+                        .launcher = fmt::format("mpirun -np {} tandem ...", program.ranks.size()),
+                        .rendezvous_by = "MPI",
+                        .join = join,
+                        .play = play});
 }
 
 Status mpi_available() {

@@ -175,7 +175,8 @@ class RankExecutor {
     Nanoseconds due_ns = deadline();
     if (gemm_) {
       std::uint64_t ends = 0;
-      if (read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;  // EAGAIN: already drained
+      // Resets the event. If a signal interrupts that, the next wait() returns at once.
+      if (read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;
       times.end_ns = gemm_->end_ns();
       due_ns = times.arrive_ns + gemm_->busy_ns();
     }

@@ -138,9 +138,10 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
 
 Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,
                                                const RanksBackend& backend) {
-  environment_secret();  // before this forks
+  environment_secret();  // takes it out of the environment, before this forks
   const std::optional<LaunchedRank> launched = launched_rank();
-  const LaunchedRank own = launched.value_or(LaunchedRank{0, 1, 0, "a start by itself"});
+  const LaunchedRank own = launched.value_or(
+      LaunchedRank{.rank = 0, .ranks = 1, .local_rank = 0, .family = "a start by itself"});
   const int ranks = static_cast<int>(program.ranks.size());
   if (own.ranks != ranks)
     return Error{fmt::format("found {} process{} ({}), expected {}, one a rank: {}", own.ranks,
