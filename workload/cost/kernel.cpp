@@ -102,8 +102,9 @@ double waves_s(const DeviceSpec& device, const Gemm& gemm, double ramp_k, double
   return best_s;
 }
 
-// Returns the factor of short rows: 1 + ramp_keys / keys. A window has two ends in each row, where
-// a causal mask has one, but takes no longer than the same rows without it.
+// Returns the factor of short rows: 1 + ramp_keys / keys. A window cuts each row at two ends, where
+// a causal mask cuts one, but it takes no longer than the same rows without it. These have
+// 1 / window_share times the FLOPs, at the factor of their own keys.
 double short_rows(const AttentionShape& shape, double ramp_keys) {
   const auto factor = [&](std::int64_t keys) { return 1 + ramp_keys / static_cast<double>(keys); };
   if (shape.window_share == 1) return factor(shape.keys);

@@ -29,16 +29,16 @@ constexpr double kSplitRmsNormPassesBackward = 13;
 // Assumed.
 constexpr double kWeightGradientShare = 0.25;
 
-// The CPU's time to repeat a module of a block, in launches of the block's forward, without what
-// experts add to these. It is mostly the checkpoint's own work, as norms have few kernels. Set by
+// The CPU's time to repeat a module of a block, as a multiple of the forward's launch time (without
+// expert_launch_s). It is mostly the checkpoint's own work, as norms have few kernels. Set by
 // runs on H100s with and without modules (Megatron-Bridge,
 // skills/nemo-mbridge-perf-activation-recompute/SKILL.md): a norm takes 0.75 to 0.83 ms a layer, an
 // activation of experts 0.35, latent attention's products 0.85; a forward's launches 0.35.
 constexpr double kModuleLaunch = 2;
 
-// Rounds up the number of tokens over which a weight gradient sums, to a multiple of the numbers
-// that tensor cores take at once. So odd numbers, such as an expert's 333 tokens, do not count as
-// unaligned, which they are not: in memory a row of either operand is one token.
+// Rounds up a weight gradient's k, the tokens over which it sums, so that gemm_s() does not take an
+// odd number, such as an expert's 333 tokens, for unaligned. In memory a row of either operand is
+// one token: its alignment does not depend on how many tokens there are.
 std::int64_t aligned_tokens(std::int64_t tokens) {
   constexpr std::int64_t kStep = kAlignedBytes / kSixteenBits;
   return (tokens + kStep - 1) / kStep * kStep;

@@ -156,7 +156,8 @@ bool equal_expert_loads(const Model& model, const Plan& plan) {
 }
 
 // With an imbalance of r over n ranks and a capacity of c, in tokens of the mean rank, the busiest
-// rank drops r - c, and the others, which get n - r together and may take (n - 1) c, the rest.
+// rank drops r - c. The others get n - r together, may take (n - 1) c, and drop what is beyond.
+// Example: n = 4, r = 2, c = 0.5: 1.5 and 2 - 1.5 = 0.5 of 4 are dropped, a half.
 double dropped_share(const Model& model, const Plan& plan) {
   const double capacity = model.capacity_factor, ranks = plan.ep;
   if (!model.is_moe() || capacity == 0) return 0;

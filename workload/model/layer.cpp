@@ -154,7 +154,7 @@ class LayerBuilder {
 
   void forward(PricedPass* pass) {
     if (has_whole_blocks())
-      return whole_blocks(pass, halves(mixer_.block.forward, mlp_.block.forward), 2);
+      return whole_blocks(pass, halves(mixer_.block.forward, mlp_.block.forward), /*forwards=*/2);
     if (has_mixer_) mixer_forward(pass);
     if (model_.has_mlp) mlp_forward(pass);
   }
@@ -163,7 +163,7 @@ class LayerBuilder {
     if (splits_attention())
       block_forward(pass, spread_forward(mixer_), mixer_.comm);
     else
-      whole_blocks(pass, {mixer_.block.forward}, 1);
+      whole_blocks(pass, {mixer_.block.forward}, /*forwards=*/1);
   }
 
   void mlp_forward(PricedPass* pass) {
@@ -173,7 +173,7 @@ class LayerBuilder {
     } else if (plan_.overlaps_tensor()) {
       block_forward(pass, spread_forward(mlp_), mlp_.comm);
     } else {
-      whole_blocks(pass, {mlp_.block.forward}, 1);
+      whole_blocks(pass, {mlp_.block.forward}, /*forwards=*/1);
     }
   }
 
@@ -202,7 +202,8 @@ class LayerBuilder {
   }
 
   void mixer_backward(PricedPass* pass, bool weights) {
-    if (!splits_attention()) return whole_blocks(pass, {attention_gradients(weights)}, 0);
+    if (!splits_attention())
+      return whole_blocks(pass, {attention_gradients(weights)}, /*forwards=*/0);
     Gradients parts = spread_backward(mixer_, weights);
     if (recomputes_core_)
       parts.input.core = merge("attention core backward", {mixer_.block.core, parts.input.core});
@@ -222,7 +223,7 @@ class LayerBuilder {
 
   void mlp_backward(PricedPass* pass, bool weights) {
     if (!model_.is_moe() && !plan_.overlaps_tensor())
-      return whole_blocks(pass, {mlp_gradients(weights)}, 0);
+      return whole_blocks(pass, {mlp_gradients(weights)}, /*forwards=*/0);
     const Gradients parts = spread_backward(mlp_, weights);
     const Parts* weight = weights ? &parts.weight : nullptr;
     if (!model_.is_moe()) {

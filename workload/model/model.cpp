@@ -97,7 +97,8 @@ int padded_vocab(const Model& model, const Plan& plan) {
 double attended_share(const Model& model) {
   // Splits the matrix into blocks of `span` positions on the diagonal, with a window inside each.
   // The last block has the rest, which is shorter. Example: 12288 positions in chunks of 8192 are
-  // blocks of 8192 and 4096.
+  // blocks of 8192 and 4096. A block is (side / seq)^2 of the matrix, so all blocks of `span`
+  // together are span / seq times the share of the positions that they hold (`whole`).
   int span = model.seq;
   for (const int part : {model.attention_chunk, model.document}) {
     if (part > 0) span = std::min(span, part);

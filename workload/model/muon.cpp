@@ -22,9 +22,11 @@ namespace {
 // The iteration of Newton-Schulz (emerging_optimizers/orthogonalized_optimizers/muon_utils.py of
 // NVIDIA-NeMo/Emerging-Optimizers at fd77292): five steps of the products X X', A A and B X.
 constexpr int kSteps = 5;
-// Bytes read and written for a number of a matrix: for the norm 4, the division by it 8, the casts
-// to 16 bits and back 6 each; for two factors in fp32 16, of which Adam's second moment would have
-// taken 8; for the concatenation of gathered parts 8.
+// Bytes read and written for a number of a matrix.
+//   iteration       the norm 4, the division by it 8, the casts to 16 bits and back 6 each
+//   factors         two in fp32 16, less 8: optimizer_kernel() counts Adam's second moment for all
+//                   parameters, and Muon's have none
+//   concatenation   of gathered parts 8
 constexpr double kIterationBytes = 4 + 8 + 6 + 6, kFactorBytes = 16 - 8, kConcatenationBytes = 8;
 // Scratch bytes for a number of the largest matrix. With a gather: the gathered parts, their
 // concatenation, its quotient by the norm, and the quotient in 16 bits. Without one: the result,

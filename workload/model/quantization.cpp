@@ -158,21 +158,22 @@ void add_block(const CostModel& cost, const Block& block, double useful, int cor
 ModelPart layer_part(const Model& model, const Plan& plan, const CostModel& cost) {
   ModelPart part;
   const int cores = plan.context_comm == ContextComm::Ring ? plan.cp : 1;
-  add_block(cost, attention_block(model, plan, cost.profile), 1, cores, &part);
+  add_block(cost, attention_block(model, plan, cost.profile), /*useful=*/1, cores, &part);
   if (!model.is_moe()) {
-    add_block(cost, mlp_block(model, plan, cost.profile), 1, 1, &part);
+    add_block(cost, mlp_block(model, plan, cost.profile), /*useful=*/1, /*cores=*/1, &part);
     return part;
   }
-  add_block(cost, experts_block(model, plan, cost.profile), 1, 1, &part);
+  add_block(cost, experts_block(model, plan, cost.profile), /*useful=*/1, /*cores=*/1, &part);
   if (model.shared_expert_ffn > 0)
-    add_block(cost, shared_expert_block(model, plan, cost.profile), 1, 1, &part);
+    add_block(cost, shared_expert_block(model, plan, cost.profile), /*useful=*/1, /*cores=*/1,
+              &part);
   return part;
 }
 
 ModelPart head_part(const Model& model, const Plan& plan, const CostModel& cost) {
   ModelPart part;
   const double useful = static_cast<double>(model.vocab) / padded_vocab(model, plan);
-  add_block(cost, head_block(model, plan, cost.profile), useful, 1, &part);
+  add_block(cost, head_block(model, plan, cost.profile), useful, /*cores=*/1, &part);
   return part;
 }
 
@@ -253,6 +254,7 @@ Dimension heads(const Model& model, const Plan& plan) {
   return dimension;
 }
 
+// Proposes multiples of 128 tp, which padded_vocab() need not pad.
 Dimension vocab(const Model& model, const Plan& plan) {
   Dimension dimension = width(model, plan, "model.vocab", &Model::vocab, model.vocab, 2 * plan.tp);
   const int padded = padded_vocab(model, plan);

@@ -16,18 +16,18 @@ constexpr double kMxScale = 1.0 / 32;
 constexpr double kNvfp4Scale = 1.0 / 16;
 
 // NVFP4's columns go through a Hadamard transform, and most numbers are read once more for the
-// result's amax. Fitted: in Transformer Engine's times of a B300's casts
-// (benchmarks/gemm/benchmark_gemm.py at 3329417) NVFP4's are longer than the others', in the ratio
-// of 6.5 bytes a number to 5.1.
+// result's amax. Fitted: beside the other recipes' casts on a B300 (Transformer Engine's
+// benchmarks/gemm/benchmark_gemm.py at 3329417) NVFP4's take as long as 3.4 + 2 + 2 x 0.5625 = 6.5
+// bytes a number. One read for the amax (2 bytes) would make 5.1.
 constexpr double kNvfp4Amax = 3.4;
 
 // Products in MXFP8 take 7.161 ms where those with a scale for each tensor take 6.812: twelve GEMMs
 // of a layer on a B300, in the same table.
 constexpr double kMxRate = 0.95;
 
-// Rows are cast where their largest number is found. Columns are another kernel's, which reads the
-// numbers for the largest ones, and again (torchao, float8/float8_linear.py: an array is cast anew
-// for each of its products).
+// The kernel that finds a row's largest number casts the row at once. Columns have another kernel,
+// which reads each number twice: for the largest ones, and to cast (torchao,
+// float8/float8_linear.py: an array is cast anew for each of its products). So 2 x 2 bytes more.
 constexpr double kRowwiseAmax = 4;
 
 // Set by Llama 3 8B on 8 H100s, which rowwise scales make 10 to 11.5 % faster than bf16, and one

@@ -197,10 +197,10 @@ Status check_experts(const Model& model, const Plan& plan, bool others_have_expe
   const std::int64_t replicas = static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp;
   const Multiple multiples[] = {
       {"model.experts", model.experts, "parallel.ep", plan.ep},
-      {"parallel.tp", replicas, "parallel.expert_tp", plan.expert_tensor(), true,
+      {"parallel.tp", replicas, "parallel.expert_tp", plan.expert_tensor(), /*applies=*/true,
        "parallel.tp x cp x dp"},
-      {"parallel.tp", replicas / plan.expert_tensor(), "parallel.ep", plan.ep, true,
-       "parallel.tp x cp x dp / expert_tp"},
+      {"parallel.tp", replicas / plan.expert_tensor(), "parallel.ep", plan.ep,
+       /*applies=*/true, "parallel.tp x cp x dp / expert_tp"},
       {"model.expert_ffn_hidden", model.expert_ffn(), "parallel.expert_tp", plan.expert_tensor()},
       {"model.shared_expert_ffn", model.shared_expert_ffn, "parallel.tp", plan.tp},
   };
@@ -246,8 +246,8 @@ Status check_shards(const Plan& plan) {
   const Multiple multiples[] = {{"parallel.hsdp_shard",
                                  static_cast<std::int64_t>(plan.hsdp_shard) * plan.tp,
                                  "parallel.ep x parallel.expert_tp",
-                                 static_cast<std::int64_t>(plan.ep) * plan.expert_tensor(), true,
-                                 "parallel.hsdp_shard x parallel.tp"}};
+                                 static_cast<std::int64_t>(plan.ep) * plan.expert_tensor(),
+                                 /*applies=*/true, "parallel.hsdp_shard x parallel.tp"}};
   return check_multiples(multiples);
 }
 
@@ -275,7 +275,7 @@ Status check_offload(const Model& model, const Plan& plan) {
   const bool inner = modules.expert_fc1 || modules.moe_act;
   struct Rule {
     bool broken;
-    std::string_view other, found, why;
+    std::string_view other, found, expected;  // `other`: the other key that can mend it
   };
   const Rule rules[] = {
       {any_module && plan.offload_layers > 0, "train.activation_offload_layers",
@@ -297,7 +297,7 @@ Status check_offload(const Model& model, const Plan& plan) {
   };
   for (const Rule& rule : rules) {
     if (rule.broken)
-      return found_word({std::string(key), std::string(rule.other)}, rule.found, rule.why);
+      return found_word({std::string(key), std::string(rule.other)}, rule.found, rule.expected);
   }
   if (plan.offload_layers < 0 || plan.offload_layers > model.layers)
     return found_number("train.activation_offload_layers", plan.offload_layers,

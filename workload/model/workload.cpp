@@ -132,9 +132,9 @@ class Assembler {
     const bool is_before_loss =
         plan_.mtp_before_loss && model_.mtp_layers > 0 && number == plan_.mtp_stage();
     if (last && vocabulary_) {
-      compute(forward, vocabulary_->norm, -1);
-      compute(&backward->both, vocabulary_->norm_gradient, -1);
-      compute(&backward->input, vocabulary_->norm_gradient, -1);
+      compute(forward, vocabulary_->norm, /*unit=*/-1);
+      compute(&backward->both, vocabulary_->norm_gradient, /*unit=*/-1);
+      compute(&backward->input, vocabulary_->norm_gradient, /*unit=*/-1);
     } else if (last) {
       HeldParameters held;
       double wide = head_share(model_, plan_);
@@ -203,7 +203,7 @@ class Assembler {
 
   // Returns the finished pass. An empty pass gets a step that takes no time.
   static Pass finish(PassBuilder* pass) {
-    if (pass->empty()) pass->compute(-1, 0);
+    if (pass->empty()) pass->compute(/*kernel=*/-1, /*duration_ns=*/0);
     return pass->take();
   }
 
@@ -400,7 +400,7 @@ Workload uniform_workload(const UniformCosts& costs, int stages) {
   CHECK(stages > 0);
   const auto pass = [](double seconds) {
     PassBuilder builder;
-    builder.compute(-1, to_ns(seconds));
+    builder.compute(/*kernel=*/-1, to_ns(seconds));
     return builder.take();
   };
   const StageWork stage = {.forward = pass(costs.forward_s),
