@@ -341,8 +341,8 @@ void fill_measured(Player* player, const Program& program, int jobs, PlayedByRep
   played->metrics = means_of(std::move(splits), played->iteration_ns);
   for (std::size_t rank = 0; rank < events_of_rank.size(); ++rank) {
     if (!is_traced[rank]) continue;
-    played->trace.ranks.push_back(
-        {static_cast<Rank>(rank), program.ranks[rank].body, 1, played->trace.events.size()});
+    played->trace.ranks.push_back({static_cast<Rank>(rank), program.ranks[rank].body,
+                                   /*multiplicity=*/1, played->trace.events.size()});
     played->trace.events.insert(played->trace.events.end(), events_of_rank[rank].begin(),
                                 events_of_rank[rank].end());
   }

@@ -122,7 +122,7 @@ class SimGridSolver final : public FlowSolver {
 
   void add_routes(const FlowNetwork& network, s4u::NetZone* zone) {
     sink_ = zone->create_host("sink", 1e9)->seal();
-    zone->add_route(nullptr, sink_->get_netpoint(), nullptr, nullptr, {}, false);
+    zone->add_route(nullptr, sink_->get_netpoint(), nullptr, nullptr, {}, /*symmetrical=*/false);
     for (std::size_t i = 0; i < network.routes.size(); ++i) {
       sources_.push_back(zone->create_host(fmt::format("route{}", i), 1e9)->seal());
       std::vector<s4u::LinkInRoute> way;
@@ -132,7 +132,8 @@ class SimGridSolver final : public FlowSolver {
                              ->set_latency(0)
                              ->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)
                              ->seal());
-      zone->add_route(sources_.back()->get_netpoint(), nullptr, nullptr, nullptr, way, false);
+      zone->add_route(sources_.back()->get_netpoint(), nullptr, nullptr, nullptr, way,
+                      /*symmetrical=*/false);
     }
   }
 
