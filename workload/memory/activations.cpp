@@ -107,7 +107,8 @@ double mlp_bytes(const Model& model, const Plan& plan, const RecomputeModules& d
   const bool is_moe = model.is_moe();
   const bool is_dropped = is_moe ? dropped.shared_experts || dropped.moe : dropped.mlp;
   if (is_dropped) return 0;
-  return inner_bytes(model, plan, false) * (is_moe ? model.shared_expert_ffn : model.ffn());
+  return inner_bytes(model, plan, /*activation_dropped=*/false) *
+         (is_moe ? model.shared_expert_ffn : model.ffn());
 }
 
 // Returns the bytes that the router's probabilities add to a number of an expert's inner array.
