@@ -62,9 +62,11 @@ Gaps gaps_of(const std::vector<Action>& actions, const std::vector<OrderReplay::
   const Upcoming upcoming(actions);
   int live = 0;
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    const double from = i == 0 ? kNoTime : spans[i - 1].end, to = spans[i].start;
+    const double from = i == 0 ? kNoTime : spans[i - 1].end;  // no gap before the first action
+    const double to = spans[i].start;
     if (to > from) {
-      // The times from which on some action could run, or could run but for memory.
+      // The times from which on some later action could run, or could run but for memory. Action i
+      // is not among them: it waits until `to`.
       double runnable = kNoTime, blocked_by_memory = kNoTime;
       for (const int next : upcoming.after(i)) {
         const bool blocked = actions[next].kind == ActionKind::Forward && live >= peak;

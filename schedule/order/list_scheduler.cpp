@@ -122,6 +122,7 @@ class Scheduler {
   // later: the pace allows one microbatch a period, and rounds are no faster.
   bool is_paced_alike(const Entry& before, const Entry& current) const {
     const auto delay = [this](const Entry& at) { return earliest_entry(at.entered) - at.now; };
+    // Even the next microbatch might have entered at `before`: the pace held up none in between.
     const bool delays_neither = earliest_entry(current.entered) <= before.now;
     return delays_neither || delay(before) == delay(current);
   }

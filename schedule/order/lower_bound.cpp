@@ -80,6 +80,8 @@ class BoundFinder {
                                   to_previous(s + 1);
       gradient_ready_[s] = input_ready_[s] + floor(s).forward.length() + forward_to_backward_[s];
     }
+    // Once a stage has the gradient, two things are left, and the longer one counts: the rest of
+    // its own backward, and the gradient's way home through the stages before it.
     for (int s = first; s <= last; ++s) {
       const double computed = floor(s).input.computed;
       after_input_gradient_[s] = backward_left(s) + after_last_gradient(s);

@@ -80,8 +80,8 @@ int group_of(const OrderSpec& spec) {
   return spec.group > 0 ? spec.group : std::min(spec.pp, spec.microbatches);
 }
 
-// This function and rounds_of_groups(), group_by_group(), zb_groups() and two_of_each_chain() below
-// are values of OrderTraits::rounds.
+// This function and group_by_group(), zb_groups() and two_of_each_chain() below are values of
+// OrderTraits::rounds.
 OrderRounds one_by_one(const OrderSpec& spec) { return {1, warm_up_of(spec, 0)}; }
 
 // Returns the microbatches of a group of interleaved-zb. As in PyTorch, the microbatches are cut

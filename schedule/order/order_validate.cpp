@@ -294,13 +294,14 @@ Wait wait_of(const Order& order, const OrderReplay& played, int rank) {
       const Step on = find_step(order, rank_of_stage[other], other, action.microbatch, forward);
       if (on.position >= played.reached[on.rank]) return {{rank, i}, on};
     }
-    // The stage's own earlier action stands before this one, so it can be missing only inside a
-    // compound.
-    const Step own =
-        find_step(order, rank, stage, action.microbatch, action.kind != ActionKind::BackwardWeight);
-    if (!forward && own.position >= position) return {{rank, i}, own};
+    if (forward) continue;
+    // B and I also wait for the stage's own F, and W for its I. These stand before them, so they
+    // can be missing only inside the same cell.
+    const bool waits_for_forward = action.kind != ActionKind::BackwardWeight;
+    const Step own = find_step(order, rank, stage, action.microbatch, waits_for_forward);
+    if (own.position >= position) return {{rank, i}, own};
   }
-  return {{rank, position}, {rank, position}};
+  return {{rank, position}, {rank, position}};  // not reached: a stuck rank waits for something
 }
 
 // Replays the order. If ranks are stuck, goes from the first one to the rank that it waits for, and
