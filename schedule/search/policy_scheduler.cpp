@@ -109,6 +109,8 @@ Order PolicyScheduler::order() const {
 
 // Returns when the stage has the input of its next action of the pass. Returns kNever if that is
 // not known yet, if none is left, or if the policy's limit of microbatches in flight is reached.
+// Returns 0 for a W and the last stage's I: their inputs, made by the rank itself, are there once
+// it is free.
 Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
   const StageState& stage = stages_[s];
   const int microbatch = stage.done[pass];
