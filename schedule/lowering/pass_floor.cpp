@@ -7,7 +7,8 @@
 //                                    |- lane_after -|
 //
 // `computed` is lead + lane_before. The pass occupies its rank's compute lane for lane_before and
-// lane_after. `trail` is the part of that time after the last gradient of a parameter.
+// lane_after. If passes interleave, these two leave communication out. `trail` is the part of that
+// time after the last gradient of a parameter.
 #include "schedule/lowering/pass_floor.h"
 
 #include <algorithm>

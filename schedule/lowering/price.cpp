@@ -36,6 +36,7 @@ void limit(Traffic* way, double bytes_per_s) {
   if (bytes_per_s == 0) return;
   way->seconds_per_byte = std::max(way->seconds_per_byte, 1 / bytes_per_s);
   for (Flow& flow : way->flows) {
+    // In seconds for each byte of the operation, of which the flow carries `share`.
     const double slowest_s = std::max(limited_s(flow), 1 / bytes_per_s);
     flow.limit_bytes_per_s = flow.share / slowest_s;
   }

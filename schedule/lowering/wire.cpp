@@ -3,10 +3,14 @@
 // groups are ranks at equal strides.
 #include "schedule/lowering/wire.h"
 
-#include "schedule/program/rank_folding.h"
-
 namespace tandem {
 namespace {
+
+// A rank of the job, and the slot of its body through which it takes part in a communicator.
+struct RankSlot {
+  int rank = 0;
+  std::int16_t slot = -1;
+};
 
 class Wiring {
  public:
@@ -56,7 +60,7 @@ class Wiring {
     for (int block = 0; block < stage_ranks(); block += size * stride) {
       for (int first = block; first < block + stride; ++first)
         connect(group_kind, size, [&](int i) {
-          return ClassMember{rank(first + i * stride, pipeline), slots_[pipeline].*slot};
+          return RankSlot{rank(first + i * stride, pipeline), slots_[pipeline].*slot};
         });
     }
   }
@@ -72,12 +76,13 @@ class Wiring {
     const int copies = stage_ranks() / stride;  // of a parameter, on each holder
     const int all = copies * static_cast<int>(holders.size());
     for (int first = 0; first < stride; ++first) {
-      // Connects `size` of these ranks that are `step` apart in the list of all of them.
+      // Connects `size` of these ranks that are `step` apart in the list of all of them: the copies
+      // on the first holder, then those on the next one.
       const auto connect_group = [&](std::int16_t Slots::*group, int begin, int size, int step) {
         if (slots_[pipeline].*group < 0) return;
         connect(GroupKind::Data, size, [&](int i) {
           const int copy = begin + i * step, holder = holders[copy / copies];
-          return ClassMember{rank(first + copy % copies * stride, holder), slots_[holder].*group};
+          return RankSlot{rank(first + copy % copies * stride, holder), slots_[holder].*group};
         });
       };
       for (int begin = 0; begin < all; begin += shard) connect_group(slot, begin, shard, 1);
@@ -98,7 +103,7 @@ class Wiring {
     const int tp = options_.tp, pp = context_.order.pp();
     for (int first = 0; first < stage_ranks() && slots_[0].norm >= 0; first += tp)
       connect(GroupKind::Data, tp * pp, [&](int i) {
-        return ClassMember{rank(first + i % tp, i / tp), slots_[i / tp].norm};
+        return RankSlot{rank(first + i % tp, i / tp), slots_[i / tp].norm};
       });
   }
 
@@ -107,7 +112,7 @@ class Wiring {
     for (int comm = 0; comm < kVocabularyComms; ++comm) {
       for (int i = 0; i < stage_ranks() && slots_[0].vocabulary[comm] >= 0; ++i)
         connect(GroupKind::Pipeline, context_.order.pp(), [&](int p) {
-          return ClassMember{rank(i, p), slots_[p].vocabulary[comm]};
+          return RankSlot{rank(i, p), slots_[p].vocabulary[comm]};
         });
     }
   }
@@ -130,7 +135,7 @@ class Wiring {
                std::int16_t to_slot) {
     for (int i = 0; i < stage_ranks(); ++i)
       connect(group_kind, 2, [&](int end) {
-        return end == 0 ? ClassMember{rank(i, from), from_slot} : ClassMember{rank(i, to), to_slot};
+        return end == 0 ? RankSlot{rank(i, from), from_slot} : RankSlot{rank(i, to), to_slot};
       });
   }
 
