@@ -75,6 +75,8 @@ class GraphMaker {
       case ChakraType::Send:
         return ChakraPart::Queued;
       case ChakraType::Recv:
+        // With rendezvous (Tandem's own traces) a send waits for its receive, which is posted in
+        // its turn. Otherwise a send never waits, as if all receives were posted at the start.
         return job_.ranks[rank_].rendezvous ? ChakraPart::Received : ChakraPart::PostedFirst;
       case ChakraType::Collective: {
         if (node.some_dimensions && node.pg_name.empty())
