@@ -140,8 +140,8 @@ Differences differences_of(const Profile& profile, const MatchedCollectives& mat
 
 // Returns differences from transfers, of which none is received before it is sent: if the first
 // rank's send ends at 10 by its clock, and the second's receive at 7 by its own, the first clock is
-// ahead by at least 3. Receives of the first rank give the most. The middle of both bounds is
-// taken, or the only one.
+// ahead by at least 3. In the same way receives of the first rank say by how much at most. The
+// middle of both bounds is taken, or the only one.
 Differences bounded_by_transfers(const Profile& profile, const MatchedCollectives& matched) {
   struct Bounds {
     std::optional<Nanoseconds> least, most;
