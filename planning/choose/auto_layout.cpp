@@ -49,7 +49,8 @@ struct KindCosts {
 //   layers   1  1  2  1      each  = stage 1 - layer        head      = stage 3 - stage 1
 //
 // If multi-token prediction is on the stage before the head's, the stages have 3, 1, 1 and 0
-// layers. Then the last stage is the head alone, and stage 2 - stage 1 is the prediction.
+// layers. Then `prediction` is stage 2 - stage 1, and `head` is the whole of stage 3, `each`
+// included.
 KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Site& site) {
   constexpr int kStages = 4, kTwoLayers = 2;  // stages; the one with two layers
   Plan plan = scenario.job.plan;
@@ -72,7 +73,7 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Site&
   const Workload chain = price_workload(model, OrderedPlan(plan), scenario.costs, site);
   const std::vector<OrderCosts> stages = stage_costs(chain, model, plan, scenario.costs, site);
   KindCosts costs;
-  if (head_is_alone) {  // the other costs are the same as without
+  if (head_is_alone) {  // all other costs are those without prediction: the caller has them
     costs.prediction = difference(stages[stages.size() - 2], stages[1]);
     costs.prediction.transfer = stages.back().transfer;
     costs.head = stages.back();

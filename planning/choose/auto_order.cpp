@@ -174,7 +174,7 @@ class OrderPlays {
       Scenario named = scenario;
       OrderSpec& order = named.job.order;
       order.name = traits.name;
-      order.memory_limit = 0;
+      order.memory_limit = 0;  // few orders take one; play() compares what is held with it
       if (!traits.groups) order.group = 0;
       if (!check_order(order).ok()) continue;
       order.vocabulary = named.job.plan.vocabulary;

@@ -142,7 +142,8 @@ std::optional<BinChange> best_change(const Bins& bins, int from, int to) {
   return best;
 }
 
-// Lowers the cost of the costliest bin by changes with the 16 cheapest ones, until none helps.
+// Lowers the cost of the costliest bin by changes with the 16 cheapest ones, until none helps or
+// there were four for each bin.
 void lower_costliest(Bins* bins) {
   constexpr int kPartners = 16;
   for (int step = 0; step < 4 * bins->size(); ++step) {

@@ -153,6 +153,7 @@ FieldTable<RunSpread> make_fields() {
           field("bubble_fraction", &RunSpread::bubble_fraction)};
 }
 
+// Fields with nullptr are written to JSON and not read back.
 template <>
 FieldTable<HostConditions> make_fields() {
   using Host = HostConditions;

@@ -36,7 +36,8 @@ Result<Cluster> cluster_for(const std::string& named, int gpus) {
 Result<ChakraRun> load_chakra(const ChakraSource& source) {
   ASSIGN_OR_RETURN(const ChakraJob job, read_chakra_job(source.path, source.groups));
   ChakraRun run;
-  ASSIGN_OR_RETURN(ImportedProgram imported, import_chakra(job, !source.cluster.empty()));
+  ASSIGN_OR_RETURN(ImportedProgram imported,
+                   import_chakra(job, /*to_be_priced=*/!source.cluster.empty()));
   run.program = std::move(imported.program);
   run.left_out = std::move(imported.left_out);
   if (!source.cluster.empty()) {

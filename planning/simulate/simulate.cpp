@@ -205,7 +205,7 @@ Status write_outputs(const Scenario& scenario, const OutputFiles& files, Measure
 }
 
 // Finds the least bandwidth between nodes at which communication costs little. The search begins
-// with a play on the ideal engine without jitter. If `played` is none, plays the job anew.
+// with a play on the ideal engine without jitter: `played`, or else a new one.
 Status add_least_bandwidth(const Scenario& scenario, Engine engine, MeasuredJob played,
                            RunResult* result) {
   if (!scenario.report.least_bandwidth || !scenario.costs.need_cluster()) return Done{};

@@ -116,7 +116,7 @@ std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
     if (answer.question != SizeAnswer::Cheapest || !result.nearest) return none;
     const Machine& nearest = result.machines[*result.nearest];
     return fmt::format("{} The nearest: {}, {}. {}", none, machine_text(result, nearest),
-                       excess_text(nearest), jobs_text(result, nearest, true));
+                       excess_text(nearest), jobs_text(result, nearest, /*whole=*/true));
   }
   const Machine& machine = result.machines[*answer.machine];
   if (answer.question != SizeAnswer::Cheapest) {
@@ -128,13 +128,13 @@ std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
                     by_total ? " (by total, " + total_text(result, machine) + ")" : "",
                     machine_text(result, machine));
     if (!machine.reason.empty()) text += fmt::format(", {}", excess_text(machine));
-    return text + ". " + jobs_text(result, machine, false);
+    return text + ". " + jobs_text(result, machine, /*whole=*/false);
   }
   std::string text = fmt::format(
       "{} {}: {}, {}", asked_of(result, machine).price.bought() ? "Buy" : "Rent",
       machine_text(result, machine), kAnswers[answer.question], total_text(result, machine));
   if (machine.costs.peak_MW > 0) text += fmt::format(", up to {:.3g} MW", machine.costs.peak_MW);
-  return text + ". " + jobs_text(result, machine, true);
+  return text + ". " + jobs_text(result, machine, /*whole=*/true);
 }
 
 }  // namespace tandem

@@ -68,13 +68,14 @@ MachineCosts machine_costs(const OfferPrice& price, int nodes, double network_pr
 }
 
 double cost_of_years(const OfferPrice& price, int nodes, double years, double network_price) {
-  const double purchases = std::ceil(years / price.years * (1 - 1e-12));
+  const double purchases = std::ceil(years / price.years * (1 - 1e-12));  // 1e-12: against rounding
   const double node = price.bought() ? purchases * price.node : price.node_hour * kYear_h * years;
   return nodes * (node + mean_kW(price) * price.kWh * kYear_h * years) + purchases * network_price;
 }
 
 int nodes_within(const SizeInputs& inputs, int gpus_per_node, int most) {
   double nodes = most;
+  // Applies a limit of `all` nodes together, if each takes `a_node` of it. 1e-12: against rounding.
   const auto limit = [&](double all, double a_node) {
     if (all > 0 && a_node > 0) nodes = std::min(nodes, std::floor(all / a_node * (1 + 1e-12)));
   };

@@ -47,7 +47,7 @@ Result<std::vector<SizedJob>> find_plans(SizedJob job, const std::vector<std::st
   for (const std::vector<std::string>& zeroes : parts) {
     const Space part = space.only("train.zero", zeroes);
     const SearchResult found =
-        Search(job.scenario, part, {&level, 1}).best({.keep = 1, .stop = stop});
+        Search(job.scenario, part, {&level, /*threads=*/1}).best({.keep = 1, .stop = stop});
     if (stop()) return Error{"stopped before every candidate had its plan", Error::Failed};
     if (!found.best.empty()) {
       jobs.push_back(job);

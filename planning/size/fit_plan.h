@@ -11,16 +11,17 @@
 
 namespace tandem {
 
-// A number of nodes, and of GPUs. The GPUs are fewer than the nodes have only if size.gpus says so.
+// A number of nodes, and of GPUs. Some GPUs of the nodes are unused only if size.gpus says so.
 struct SizeStep {
   int nodes = 1, gpus = 1;
 
   auto operator<=>(const SizeStep&) const = default;
 };
 
-// Returns the job with each of its plans to play; or once, with the reason why there is none. Plans
-// use all GPUs of a node, or the largest power of two of them; the stated batch, or even_batch(),
-// one near it. Of each, the best at stage level without ZeRO 3 counts, and the best with it.
+// Returns the job with each of its plans to play; or once, with the reason why there is none.
+// Searches with all GPUs of a node and with the largest power of two of them, each with the stated
+// batch and with one near it (even_batch()). Each search takes the best plan at stage level without
+// ZeRO 3, and the best one with it.
 Result<std::vector<SizedJob>> fit_plans(const std::vector<SizeCase>& cases, std::size_t case_index,
                                         const SizeStep& step, const std::vector<std::string>& among,
                                         const std::function<bool()>& stop);

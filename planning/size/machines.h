@@ -35,9 +35,9 @@ struct JobsOfCases {
   const SizeInputs& inputs_of(std::size_t job) const { return case_of(job).inputs; }
 };
 
-// Returns the machine that runs these jobs, by their indices: as many nodes work as for the largest
-// job, and those beyond that any job needs stand by. REQUIRES: they have economics, and are of one
-// offer.
+// Returns the machine that runs these jobs, by their indices. It has the most nodes that any of
+// them needs, spares counted. As many work as the largest job uses, and the others stand by.
+// REQUIRES: the jobs have economics, and are of one offer.
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs);
 
 // Returns the index of the machine that answers the question; nothing: none does.

@@ -113,7 +113,8 @@ std::optional<NetworkBill> in_three_tiers(NetworkBill bill, const LeafTier& tier
   const std::int64_t pod_leaves = divided_up(tier.leaves, pods);
   const auto spines = tier_above(pod_leaves, tier.down, tier.oversubscription, ports, spine_down);
   if (!spines) return std::nullopt;
-  // The first spines of all pods have cores of their own, the second spines others, and so on.
+  // The first spines of all pods have cores of their own, the second spines others, and so on. So
+  // with 8 spines in each of 4 pods, the cores are those that join 4 spines, 8 times.
   const std::int64_t down = pod_leaves * spines->cables_up / spines->switches;  // of a spine
   const auto cores = tier_above(pods, down, tier.pod_oversubscription, ports, ports);
   if (!cores) return std::nullopt;

@@ -131,8 +131,8 @@ class Sizing {
         }
         worst = std::max(worst, trials_.share_of_days(trials_.on(case_index, step)));
         if (worst <= 1) continue;
-        // The job is late, but may be in time on fewer of the nodes. The search of sizes, which
-        // goes by the first job, tries that job on them itself.
+        // The job is late, but may be in time on fewer of the nodes: then it uses only these. For
+        // the offer's first job no trial is added, as next_size() tries fewer nodes with it.
         const SizeInputs& inputs = cases_[case_index].inputs;
         const auto fewer = on_fewer_nodes(case_index, step, inputs.days - inputs.delivery_days);
         if (case_index != first && fewer) found.missing = fewer;

@@ -65,7 +65,7 @@ std::optional<int> even_within(const std::vector<TriedSize>& tried, double days,
   constexpr double kMore = 1.1;
   for (int most = nodes; most > 0;) {
     const int even = even_down(most);
-    double node_days = std::numeric_limits<double>::infinity();  // the least from `even` on
+    double node_days = std::numeric_limits<double>::infinity();  // the fewest from `even` on
     for (const TriedSize& size : tried) {
       if (size.nodes >= even) node_days = std::min(node_days, size.nodes * size.days);
     }

@@ -47,7 +47,7 @@ void add_columns(const std::vector<FieldText>& fields, const std::string& prefix
     if (field.column == kNoColumn) continue;
     // found_order, an object, has one column, which is always empty.
     if (field.parts.empty() || field.key == "found_order") {
-      const bool is_text = field.python.find("str") != std::string::npos;
+      const bool is_text = field.python.find("str") != std::string::npos;  // as "str | None"
       columns->push_back({prefix + field.key, field.column, is_text});
     } else {
       add_columns(field.parts, prefix + field.key + '.', columns);
@@ -92,8 +92,8 @@ class SettingsHash {
   }
 
  private:
-  // Returns the content of the file of this name, or "" if there is none. Texts without a dot are
-  // taken for no file's name.
+  // Returns the content of the file of this name, or "" if there is none. A trace of routing stands
+  // for those of all ranks beside it. Texts without a dot are taken for no file's name.
   const std::string& content(const std::string& name) {
     const auto [known, is_new] = contents_.try_emplace(name);
     if (!is_new || name.find('.') == std::string::npos) return known->second;

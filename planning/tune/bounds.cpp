@@ -258,7 +258,8 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     double parameters = 0, last_reduced = std::numeric_limits<double>::infinity();
     for (const int stage : ranks[rank]) {
       parameters += held[stage].dense;
-      // The stage of the rank's last pass may be the smallest, and its last bucket tiny.
+      // At least the smallest stage is still to be reduced after the rank's last pass. If that is
+      // the first stage in buckets, only its last bucket is, which may be tiny.
       last_reduced = std::min(last_reduced, stage == 0 && has_buckets ? 0 : held[stage].dense);
     }
     const Nanoseconds reductions_ns = plan.reductions() * reduce_ns(rank, parameters);

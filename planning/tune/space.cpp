@@ -100,8 +100,8 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
       .ok();
 }
 
-// Whether the model's state can be cut over the numbers of GPUs in `sharing`. If neither is set,
-// any ZeRO stage can. plan_of() leaves a zero_hpz out if it does not go with the rest.
+// Whether the optimizer and the rules allow the candidate's hsdp_shard and zero_hpz, with its stage
+// of ZeRO. plan_of() drops a zero_hpz that does not go with the rest: then the answer is no.
 bool can_cut_state(const Scenario& base, const Candidate& candidate) {
   const Sharing& sharing = candidate.sharing;
   const Plan plan = plan_of(base, candidate);
@@ -355,7 +355,8 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
                                      const Playing& playing) const {
   std::vector<Sharing> found;
   found.reserve(12);
-  // Returns the numbers to try for a key, with this ZeRO stage.
+  // Returns the numbers to try for a key, with this ZeRO stage. A key that does not concern the
+  // plan is off (0), or as in the scenario if it is not named.
   const auto numbers_to_try = [&](std::string_view key, int zero) {
     if (concerns(base, {layout, playing, {.zero = zero}}, key)) return numbers(key);
     return std::vector{names(key) ? 0 : kAsScenario};

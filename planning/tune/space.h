@@ -36,7 +36,8 @@ constexpr int kAllLayers = -2;
 struct Layout {
   int tp = 1, cp = 1, ep = 1, expert_tp = 0, pp = 1, dp = 1, vpp = 1, micro_batch = 1;
   Recompute recompute = Recompute::None;
-  int recompute_layers = kAsScenario;  // of a stage; kAsScenario: it states none, all are
+  // The recomputed layers of a stage. kAsScenario: the scenario states no number, so all are.
+  int recompute_layers = kAsScenario;
   bool sequence_parallel = false;
   TensorMethod tensor = TensorMethod::Off;
   bool overlap_context = false;

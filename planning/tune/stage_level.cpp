@@ -101,7 +101,8 @@ double StageLevel::state_floor(Layout cut) const {
   if (base_.job.plan.muon) return 0;  // its padding depends on where stages are cut
   cut.scatter_gather = cut.tp > 1 && cut.pp > 1 && !cut.sequence_parallel;  // the smaller buffers
   double least = std::numeric_limits<double>::infinity();
-  for (int zero = 0; zero <= (cut.pp > 1 ? 1 : 3); ++zero) {
+  const int most_zero = cut.pp > 1 ? 1 : 3;  // in a pipeline, ZeRO 2 and 3 hold no less than 1
+  for (int zero = 0; zero <= most_zero; ++zero) {
     // One chain, as a second one only adds parameters. Both ends on one rank, so that no other rank
     // has a copy of the embedding.
     const OrderedPlan plan(

@@ -29,7 +29,7 @@ double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
 }
 
 // The most branches of a search for a rule's counterexample. Without this limit, a search that
-// finds none would try all plans.
+// finds none would try all plans. The search asks whether to stop once for each branch.
 constexpr int kMostBranchesOfRule = 500;
 
 // Returns how many clusters and simulations may exist at once. Each takes some kilobytes for each

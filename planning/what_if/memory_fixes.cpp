@@ -27,7 +27,7 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t kMostFixes = 3;
-// Pairs begin with a change of one of the kinds that spare the most memory: so many kinds.
+// Pairs begin with a change of one of this many kinds, those that spare the most memory.
 constexpr std::size_t kMostFirstChanges = 4;
 // The number of fitting pairs that are played. They are those that spare the least memory, as
 // saving more than is missing mostly costs more time.
