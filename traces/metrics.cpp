@@ -56,10 +56,11 @@ void start_gap(Scratch* scratch) {
   scratch->waited_for.clear();
 }
 
-// Notes an op that the gap's next op waits for, if it is a communication in flight. One that ended
-// before the gap is no part of it, and neither is what it waited for. So each event is seen by the
-// one gap in which it ends, and the walk takes linear time. Compute is not followed: what a later
-// op waits for ended before the gap.
+// Notes an op that the gap's next op waits for, if it is a communication in flight.
+// - Communication that ended before the gap is left out, and so is what it waited for. So each
+//   event is seen by one gap, the one in which it ends, and the walk takes linear time.
+// - Compute is left out: the compute lane idles in the gap, so all compute that is waited for ended
+//   before the gap.
 void note_in_flight(const RankView& view, Nanoseconds gap_begin, std::uint32_t op,
                     Scratch* scratch) {
   if (is_compute(view.body.ops[op].kind)) return;

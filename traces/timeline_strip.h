@@ -16,7 +16,8 @@ namespace tandem {
 inline constexpr int kComputeKinds = static_cast<int>(OpKind::Optimizer) + 1;
 
 struct TimelineStrip {
-  // Compute by OpKind, exposed communication by GroupKind; the rest of the column is bubble.
+  // Compute by OpKind, exposed communication by GroupKind; the rest of the column is bubble. Passes
+  // of the vocabulary count as forwards (E, S) or weight gradients (T, G).
   struct Cell {
     std::array<Nanoseconds, kComputeKinds> compute_ns{};
     std::array<Nanoseconds, kGroupKinds> exposed_ns{};

@@ -62,6 +62,8 @@ constexpr std::array<Colour, kColours> kPalette = {{{"forward", "#56b4e9"},
                                                     {"expert", "#882255"}}};
 constexpr std::string_view kIdle = "#f0f0f0";
 
+// Returns the op's place in kPalette. Passes of the vocabulary, which have no colour of their own,
+// are drawn as forwards (E, S) or weight gradients (T, G).
 int colour_of(const Body& body, const Op& op) {
   if (is_compute(op.kind)) return static_cast<int>(drawn_as(op.kind));
   return kComputeColours + static_cast<int>(body.slots[op.slot].group_kind);
