@@ -28,7 +28,8 @@ namespace {
 
 // Noise of a class of ops, and of an iteration: what its simulation is off beyond the constants.
 constexpr double kClassNoise = 0.01, kIterationNoise = 0.08;
-// A class with this share of the time has twice that noise; one with less counts the less.
+// The noise of a class is kClassNoise x (1 + kSmallShare / its share of the time): classes with
+// little time count little.
 constexpr double kSmallShare = 0.01;
 
 // An iteration farther than this from its simulation, in standard deviations, counts as no farther.
@@ -103,8 +104,8 @@ class RunFit {
     return found;
   }
 
-  // Returns the residuals' numerical derivatives: how much each grows if a constant moves by its
-  // spread.
+  // Returns the residuals' numerical derivatives, by residual and constant: how much each grows if
+  // a constant moves by its spread.
   Result<Matrix> slopes(const std::vector<double>& values) const {
     ASSIGN_OR_RETURN(const std::vector<double> here, residuals(values));
     Matrix matrix(here.size());
@@ -198,15 +199,18 @@ void take_constants(const RunFit& fit, const FrameworkProfile& before, const Lea
   for (std::size_t k = 0; k < done.values.size(); ++k) {
     const RunConstant& constant = fit.constants()[k];
     found->is_far |= std::abs(done.values[k]) > kMostSpreads * constant.spread;
-    // The last number is ToldConstant::sigma, a share of the value. A factor's logarithm is off by
-    // such a share. A sum is off by so many units: they are divided by the value, or by a tenth of
-    // the spread if the value is less.
+    const double off = done.sigma[k] * constant.spread;  // of a factor's logarithm, or in units
     for (const char* key : constant.keys) {
       std::erase(found->left, key);
       const double after = value_of(found->profile, key);
+      // A factor's logarithm is off by a share of the value already. A value near 0 would make a
+      // sum's share boundless.
       const double whole = constant.is_sum ? std::max(after, constant.spread / 10) : 1;
-      found->told.push_back({key, value_of(before, key), after, done.sigma[k],
-                             done.sigma[k] * constant.spread / whole});
+      found->told.push_back({.key = key,
+                             .before = value_of(before, key),
+                             .after = after,
+                             .spread_left = done.sigma[k],
+                             .sigma = off / whole});
     }
   }
 }
@@ -301,8 +305,8 @@ Result<std::pair<double, double>> calibrated_interval() {
   return std::pair(low, high);
 }
 
-// Adds the narrower interval of the base's (a bound of 0: it has none) and that of calibrated runs.
-// A run outside the base's speaks against it: the other counts alone. The run itself lies within.
+// Adds the overlap of the base's interval (a bound of 0: it has none) with that of calibrated runs.
+// A run outside the base's speaks against it: the other counts alone. Then widens it to the run.
 Result<std::string> with_interval(std::string text, const RunCalibration& run, bool experts) {
   ASSIGN_OR_RETURN(auto interval, calibrated_interval());
   auto& [low, high] = interval;

@@ -14,23 +14,24 @@
 
 namespace tandem {
 
-// `iteration_s`: the usual iteration, 0: not known. `engine_ratio`: an iteration by the engine over
-// one by the ideal engine, on which the constants are found.
 struct RunEvidence {
   std::optional<Profile> profile;  // of the scenario's own run
-  double iteration_s = 0;
-  Engine engine = Engine::Ideal;
+  double iteration_s = 0;          // measured, of the usual iteration; 0: not known
+  Engine engine = Engine::Ideal;   // simulates the iteration before and after
+  // The constants are found on the ideal engine. Its iterations take this many times as long on
+  // `engine`.
   double engine_ratio = 1;
   std::vector<std::string> left_out;  // of a log
 };
 
-// A constant that the evidence determines.
+// A constant that the evidence moves.
 struct ToldConstant {
   std::string key;
   double before = 0, after = 0;  // in the key's unit
   double spread_left = 1;        // uncertainty after the fit, as a share of that before
   double sigma = 1;              // uncertainty as a share of the value: one standard deviation
 
+  // Says whether the run fixes the value; else the uncertainty is named beside it.
   bool is_determined() const { return sigma <= kDetermined; }
   static constexpr double kDetermined = 0.015;
 };
@@ -54,10 +55,12 @@ struct RunCalibration {
 Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence& evidence);
 
 // Returns the moved profile as a file for costs.software that names its base. `base`: that file's
-// name or path; `source`: where the run's times come from. Unless the run is far from what sites
-// differ by, its kind is measured, and the interval of dense models, or of experts, as the run has
-// them, is the narrower one of the base's and that of runs that were calibrated so, or the latter
-// alone if the run lies outside the base's (docs/explain.md). It holds the run.
+// name or path; `source`: where the run's times come from. If the run is_far, the file has moved
+// constants alone. Else it also has
+// - measured_on and measured_gpus, with the run's own kind added to its base's;
+// - an interval of dense models, or of experts if the run has them: the overlap of the base's with
+//   that of calibrated runs (workload/calibrated_run.toml). If the run lies outside the base's, the
+//   latter counts alone. Either is widened to hold the run.
 Result<std::string> calibrated_text(const Scenario& scenario, const RunCalibration& calibration,
                                     const std::string& base, const std::string& source);
 

@@ -1,3 +1,5 @@
+// Sorts the ops of the measured ranks into classes by name, once with measured and once with
+// simulated times, and divides the medians class by class.
 #include "validation/calibrate/class_times.h"
 
 #include <fmt/format.h>
@@ -10,8 +12,9 @@
 namespace tandem {
 namespace {
 
-// A shorter measured op is nearer to a profiler's clock than to a price. All simulated ops count
-// that take any time, so a class on both sides of a microsecond has too high a ratio.
+// Shorter ops do not count. Measured below a microsecond, they show the profiler's clock rather
+// than a price. Simulated ones count from 1 ns on, so a class with ops of 0.5 and 2 us has too high
+// a ratio: its measured median lacks the short ones.
 constexpr double kLeastMeasuredNs = 1000, kLeastSimulatedNs = 1;
 
 std::string class_of(const Program& program, const RankRow& row, const Op& op) {
@@ -25,9 +28,8 @@ std::string class_of(const Program& program, const RankRow& row, const Op& op) {
                       : fmt::format("{}, stage {}", op_kind_name(op.kind), op.stage);
 }
 
-// Puts the ops of the run's ranks into classes, but for those of less than `least_ns`. An op of
-// compute takes compute_ns(rank, number of its op, op), the n-th operation of a communicator
-// comm_ns(communicator, n).
+// Puts the ops of the run's ranks into classes, but for those of less than `least_ns`. Times are
+// compute_ns(rank, number of the op, op) and comm_ns(communicator, number of its operation).
 template <class ComputeNs, class CommNs>
 ClassMap classes_of(const Program& program, const ProfiledRun& run, double least_ns,
                     const ComputeNs& compute_ns, const CommNs& comm_ns) {

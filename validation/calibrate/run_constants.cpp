@@ -1,3 +1,5 @@
+// A table of constants with their spreads, from which a run's are picked by its plan and evidence,
+// and the moves of their keys in a profile.
 #include "validation/calibrate/run_constants.h"
 
 #include <algorithm>
@@ -13,7 +15,8 @@ namespace {
 
 // The spreads are round numbers of our own. Those that an iteration's time moves were chosen by the
 // errors that `tandem-fit calibrated` finds, on the families that it judges by.
-// Columns: keys, spread, is_sum, told_by_iteration, told_by_ops.
+// Columns: keys, spread, is_sum, told_by_iteration, told_by_ops. Example: tensor_overhead_us is a
+// sum, usually off by 200 us, which ops tell and an iteration's time does not.
 const std::vector<RunConstant>& all_constants() {
   static const std::vector<RunConstant> kAll = {
       {{"compute_stretch"}, 0.1, false, true, true},
@@ -46,8 +49,8 @@ const ProfileField& field_of(const char* key) {
 }  // namespace
 
 std::vector<RunConstant> run_constants(const Plan& plan, int gpus_per_node, bool ops) {
-  // Both stretches slow a tensor group smaller than a node. A run tells their product alone, so one
-  // of them stays.
+  // partial_tensor_stretch counts in tensor groups smaller than a node alone, and there a run tells
+  // but its product with tensor_stretch. So one of the two stays.
   const std::string_view fixed =
       plan.tp < gpus_per_node ? "tensor_stretch" : "partial_tensor_stretch";
   std::vector<RunConstant> some;
