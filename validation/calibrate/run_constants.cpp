@@ -49,8 +49,8 @@ const ProfileField& field_of(const char* key) {
 }  // namespace
 
 std::vector<RunConstant> run_constants(const Plan& plan, int gpus_per_node, bool ops) {
-  // partial_tensor_stretch counts in tensor groups smaller than a node alone, and there a run tells
-  // but its product with tensor_stretch. So one of the two stays.
+  // partial_tensor_stretch only counts in tensor groups smaller than a node. There it multiplies
+  // tensor_stretch, and a run tells only their product. So one of the two stays.
   const std::string_view fixed =
       plan.tp < gpus_per_node ? "tensor_stretch" : "partial_tensor_stretch";
   std::vector<RunConstant> some;

@@ -1,3 +1,6 @@
+// Makes a profile of the simulated side by its kind (played, or read from a trace or profiles),
+// cuts it down to the measured ranks or the asked passes, and compares it with the measured
+// profile.
 #include "validation/compare/compare_files.h"
 
 #include <fmt/format.h>
@@ -19,8 +22,8 @@
 namespace tandem {
 namespace {
 
-// Keeps the ranks whose numbers the measured profile has, or all, with a note, where some are
-// missing.
+// Keeps the simulated ranks that the measured profile has. If the simulation lacks one of them,
+// keeps all, with a note.
 void keep_ranks(const Profile& measured, SimulatedSide* side) {
   std::set<int> wanted, found;
   for (const ProfileRank& rank : measured.ranks) wanted.insert(rank.rank);
@@ -45,7 +48,7 @@ bool is_trace(const std::string& path) {
   return false;
 }
 
-// Sets `played` where the simulated side is a scenario.
+// Plays or reads the simulated side. Sets `played` where it is a scenario.
 Result<SimulatedSide> simulated_side(const ProfiledFiles& files, const Profile& measured,
                                      std::optional<PlayedJob>* played) {
   const std::string& path = files.simulated;

@@ -50,8 +50,9 @@ using CommsByLabel = std::map<CommLabel, CommTotal>;
 constexpr std::int64_t CommTotal::*kMeanNumbers[] = {
     &CommTotal::count, &CommTotal::time_ns, &CommTotal::overlap_ns, &CommTotal::exposed_ns};
 
-// Returns one side's communication by label. Counts and times are means of a rank and step;
-// bus_bytes and sized_ns are sums, from which only a rate is made.
+// Returns one side's communication by label. `which`: ProfileSplit::comms (labels such as "tensor
+// all-gather") or kinds ("tensor", whatever the collective). Counts and times are means of a rank
+// and step; bus_bytes and sized_ns are sums, from which only a rate is made.
 CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> ProfileSplit::*which) {
   CommsByLabel sums;
   for (const ProfileSplit& split : side.splits) {
@@ -258,8 +259,8 @@ double forwards_of(const ComparedSide& side) {
   return Means(side).mean(forwards) / side.window.steps;
 }
 
-// Returns the kinds of communication that only occur in plans which cut layers, sequences or
-// experts.
+// Returns the kinds of communication on one side, except data: all plans have that, and only those
+// that cut layers, sequences or experts have the others.
 std::set<GroupKind> cuts_of(const ComparedSide& side) {
   std::set<GroupKind> kinds;
   for (const ProfileSplit& split : side.splits) {
