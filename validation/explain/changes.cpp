@@ -144,7 +144,8 @@ Division by_rank_of_op(const RunFactors& factors) {
 }
 
 // Divides by place: ranks of one place hold the same experts. An exchange of tokens waits for the
-// slowest experts among its members, and changes with their place.
+// slowest experts among its members. If their place has a changed factor, so has the exchange: the
+// part of its own ratio that they explain, from 1 to their factor.
 Division by_place(const SharedFactors& factors) {
   const auto subject = [factors](int place) {
     std::vector<Rank> ranks;
@@ -153,9 +154,9 @@ Division by_place(const SharedFactors& factors) {
     }
     return fmt::format("experts on ranks {}: their", ranks_text(ranks));
   };
-  const auto slow_exchanges = [factors](const Factors& places, OpDurations* durations) {
+  const auto slow_exchanges = [factors](const Factors& changed, OpDurations* durations) {
     factors->compared.for_comm([&](std::size_t c, std::size_t i, double ratio) {
-      if (places.contains(factors->slowest[c].place))
+      if (changed.contains(factors->slowest[c].place))
         multiply(factors->part_of_experts(c, ratio), &durations->comm[c][i]);
     });
   };
@@ -173,8 +174,8 @@ Division by_place(const SharedFactors& factors) {
           .scale_comm = slow_exchanges};
 }
 
-// Names the run of consecutive ops on one rank whose times exceed the usual ones by most in sum
-// (Kadane's algorithm: a run that no longer exceeds them ends).
+// Names the run of consecutive ops on one rank whose times exceed the usual ones by most in sum, as
+// Kadane's algorithm finds it: a run ends once its sum is no longer above the usual one.
 std::string longest_slow_run(const RunFactors& factors) {
   struct Run {
     int rank = -1;

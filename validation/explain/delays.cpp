@@ -59,15 +59,18 @@ std::optional<Nanoseconds> ready_of(const Body& body, const MeasuredStep& step, 
   return ready;
 }
 
-// Returns the communication for which an op of compute waited in the gap from `ready` to `start`.
-// It ends in the gap, nearly when compute goes on, and `fits`; and it comes before the op in the
-// body, or was in flight when the gap began. Of several the first in the body; null: none.
+// Returns the communication for which an op of compute waited in the gap from `ready` to `start`;
+// of several the first in the body; null: none. Such a communication
+// - ends in the gap, nearly when compute goes on;
+// - comes before the op in the body, or was in flight when the gap began;
+// - is one for which fits(its number) is true.
 template <class Fits>
 const Op* awaited(const RankStep& step, std::uint32_t op, Nanoseconds ready, Nanoseconds start,
                   const Fits& fits) {
   const Nanoseconds tolerance = std::max(kTolerance, (start - ready) / 50);
   const Nanoseconds begun = ready + tolerance, ends_from = start - tolerance;
   std::optional<std::uint32_t> first;
+  // An end exactly at ends_from counts, while ending() leaves its first bound out: hence - 1.
   for (const std::uint32_t comm : step.ending(std::max(begun, ends_from - 1), start)) {
     const bool may_hold_up = comm < op || step.start_of(comm) <= begun;
     if (may_hold_up && fits(comm)) first = std::min(comm, first.value_or(comm));
@@ -92,7 +95,8 @@ bool ends_at_barrier(const StepDelays& own, const Delay& delay,
                      const std::vector<StepDelays>& ranks, const std::vector<OpStarts>& starts) {
   const Nanoseconds at = own.step->ops[delay.op].start_ns;
   const Nanoseconds tolerance = std::max(kTolerance, delay.ns / 10);
-  // Ranks that begin an op at this instant: after a wait, or without one, the same op or another.
+  // Ranks that begin an op at this instant: after a wait (the delayed rank itself is one of these),
+  // without a wait the same op, and without a wait another op.
   int waited = 0, came_last_alike = 0, came_last = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto begun = starts[i].lower_bound(at - tolerance);

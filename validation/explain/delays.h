@@ -48,9 +48,10 @@ struct StepDelays {
   std::vector<Delay> delays;
 };
 
-// Turns a pause into a barrier if, at the instant at which it ends, a rank begins an op without
-// having waited: it came last to the barrier. As this may be chance, it must begin the same op of
-// the same body, or at least two ranks must have waited. REQUIRES: ranks share a clock.
+// Turns a pause into a barrier if, at the instant at which it ends, another rank begins an op
+// without having waited: it came last to the barrier. As this may be chance, that rank must begin
+// the same op of the same body, or at least two ranks must have waited, the paused one included.
+// REQUIRES: ranks share a clock.
 void find_barriers(std::vector<StepDelays>* ranks);
 
 }  // namespace tandem

@@ -1,3 +1,5 @@
+// Tells logs from profiles, and lets explain(), explain_passes() or explain_log() explain each
+// beside a simulation of the scenario.
 #include "validation/explain/explain_files.h"
 
 #include <fmt/format.h>

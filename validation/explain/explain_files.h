@@ -38,10 +38,11 @@ struct ExplainedFiles {
   ProfileComparison comparison;
 };
 
-// Simulates the scenario, which leaves nothing open, and explains the files: profiles, a log, or
-// both; beside profiles a log's causes are notes. `passes`: as for matched_profiles. Errors: a
-// profile of another job, a second log, a log of passes, and those of explain(), explain_passes(),
-// explain_log() and the readers.
+// Simulates the scenario and explains the files: profiles, a log, or both. With both, the profiles
+// give the causes, and those of the log are added as notes. `passes`: as for matched_profiles.
+// Errors: a profile of another job, a second log, a log of passes, and those of explain(),
+// explain_passes(), explain_log() and the readers. REQUIRES: the scenario's order and layout are
+// chosen.
 Result<ExplainedFiles> explain_files(const Scenario& scenario,
                                      const std::vector<std::string>& files, Engine engine,
                                      const std::string& passes = "");

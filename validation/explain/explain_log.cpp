@@ -1,3 +1,5 @@
+// Reads the iterations of the log's last run, leaves out the warm-up and those of other jobs, takes
+// their median as the usual one, and adds up what slow ones and a drift take beyond it.
 #include "validation/explain/explain_log.h"
 
 #include <fmt/format.h>
@@ -18,8 +20,8 @@ namespace tandem {
 namespace {
 
 constexpr int kLeastIterations = 10 + RunMeter::kWarmup;
-// An iteration is slow if it takes longer than the usual one by this share of it, and by so many
-// times the median absolute deviation.
+// An iteration is slow if it takes longer than the usual one by more than this share of it, and by
+// more than so many times the median absolute deviation.
 constexpr double kSlow = 0.05, kDeviations = 6;
 constexpr const char* kMegatronTime = "elapsed time per iteration";
 constexpr double kDrift = 0.02;  // of the usual iteration, from the first third to the last
@@ -234,10 +236,11 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
   return counted;
 }
 
-// Medians of the first and the last third of the iterations, an iteration where the run begins, and
-// what the mean iteration takes longer than that one.
+// How the usual iteration changes over a run, in seconds.
 struct Drift {
-  double first_s = 0, last_s = 0, begin_s = 0, longer_s = 0;
+  double first_s = 0, last_s = 0;  // medians of the first and the last third of the iterations
+  double begin_s = 0;              // an iteration where the run begins
+  double longer_s = 0;             // the mean iteration takes so much longer than that one
 };
 
 // Returns the drift of iterations that are not slow, if it is more than kDrift.
@@ -246,10 +249,10 @@ std::optional<Drift> drift_of(const std::vector<LogIteration>& iterations, doubl
   const double first = median_seconds({iterations.begin(), iterations.begin() + third});
   const double last = median_seconds({iterations.end() - third, iterations.end()});
   if (!(std::abs(last - first) > kDrift * usual)) return std::nullopt;
-  // The drift is a line through the middles of both thirds. They are 2/3 of the run apart, and the
-  // run begins 1/6 of it before the first middle: a quarter of the thirds' difference below the
-  // first. Where the times rather make a step, this would be beyond any of them: clamp() prevents
-  // that.
+  // The drift is a line through the middles of both thirds, which are 2/3 of the run apart. The run
+  // begins 1/6 of it before the first middle, so its begin is a quarter (1/6 over 2/3) of the
+  // thirds' difference away from `first`: with 10 s and 12 s, 9.5 s. If times jump rather than
+  // drift, this would be beyond all of them: clamp() prevents that.
   const auto [least, most] = std::minmax_element(
       iterations.begin(), iterations.end(),
       [](const LogIteration& a, const LogIteration& b) { return a.seconds < b.seconds; });

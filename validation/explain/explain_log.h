@@ -25,10 +25,9 @@ struct SimulatedIteration {
   JobValues job;  // empty: the scenario has no model
 };
 
-// Seconds of an iteration, and what of the log they leave out, in sentences.
 struct UsualIteration {
   double seconds = 0;
-  std::vector<std::string> left_out;
+  std::vector<std::string> left_out;  // sentences on lines of the log that do not count
 };
 
 struct LogExplanation {

@@ -1,3 +1,5 @@
+// Adds up what each side spends on kernels by pass, exposed communication by label, copies and idle
+// time. The difference of each sum is a cause.
 #include "validation/explain/explain_passes.h"
 
 #include <fmt/format.h>
@@ -130,7 +132,8 @@ Result<Explanation> explain_passes(const ProfileComparison& comparison) {
                           .steps = comparison.measured.window.steps,
                           .ranks_in_all = static_cast<int>(comparison.measured.splits.size())};
   const double sum = add_causes(causes_of(simulated, measured), &explanation);
-  // Two kinds of communication that are exposed at once both count: the causes may exceed the sum.
+  // Two kinds of communication that are exposed at once both count, so the causes' sum may differ
+  // from the difference of the steps. A rest below a nanosecond is rounding.
   const double rest = explanation.measured_s - explanation.simulated_s - sum;
   explanation.not_explained_s = std::abs(rest) < 1e-9 ? 0 : rest;
   for (const ProfileSplit& split : comparison.measured.splits)

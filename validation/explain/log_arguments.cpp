@@ -39,7 +39,8 @@ KeyValues layer_values(const Model& model) {
   return values;
 }
 
-// Returns the values of a plan that change something: one GPU of a kind has no one to talk to.
+// Returns the values of a plan, without those that change nothing: sequence_parallel in a tensor
+// group of one GPU, and ZeRO with its overlaps where nothing is data or context parallel.
 KeyValues plan_values(const Plan& plan, const DataOptions& data, bool has_experts) {
   KeyValues values = {{"parallel.vpp", std::int64_t{plan.vpp}},
                       {"train.precision", plan.precision},
@@ -145,15 +146,18 @@ Result<std::string> compare_arguments(const std::string& path, std::string_view 
   const bool is_whole = plan->states_model() && plan->has("cluster.gpus");
   const int tp = static_cast<int>(plan->whole_of("parallel.tp").value_or(1));
   for (const auto& [key, own] : job.values) {
-    const auto stated = std::ranges::find(plan->keys, key, &ImportedKey::key);
-    const bool is_there = stated != plan->keys.end();
+    // A value counts if a line states it. One that the importer assumes, or Megatron-LM's usual
+    // one, counts if the block of arguments is whole and the key has a usual value.
+    const auto imported = std::ranges::find(plan->keys, key, &ImportedKey::key);
+    const bool is_there = imported != plan->keys.end();
+    const bool is_stated = is_there && imported->source == ImportedKey::Stated;
     const auto usual = job.usual.find(key);
     const bool may_be_usual = is_whole && usual != job.usual.end();
-    if (is_there ? stated->source != ImportedKey::Stated && !may_be_usual : !may_be_usual) continue;
-    const KeyValue& found = is_there ? stated->value : usual->second;
+    if (!is_stated && !may_be_usual) continue;
+    const KeyValue& found = is_there ? imported->value : usual->second;
     if (is_same(key, found, own, tp)) continue;
     return Error::at(
-        is_there ? stated->where : path,
+        is_there ? imported->where : path,
         fmt::format("found {}{} = {}, expected the scenario's {}: a log of another job",
                     is_there ? "" : "arguments that leave ", key, toml_value(found),
                     toml_value(own)));

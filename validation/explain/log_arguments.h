@@ -13,11 +13,12 @@
 
 namespace tandem {
 
-// A job's values by the scenario's keys. `values`: those that the scenario sets, and sizes and
-// choices that count though no key sets them. `usual`: Megatron-LM's, where a whole block of
-// arguments does not state them.
+// A job's values by the scenario's keys, such as "train.zero".
 struct JobValues {
-  std::map<std::string, KeyValue> values, usual;
+  // The values that the scenario sets, and sizes and choices that count though no key sets them.
+  std::map<std::string, KeyValue> values;
+  // Megatron-LM's defaults: a block that states all arguments means them where it lacks a key.
+  std::map<std::string, KeyValue> usual;
 };
 
 // REQUIRES: the scenario has a model.

@@ -22,10 +22,12 @@ struct StepKernels {
   KernelsByComm comms;
   Intervals active, computing, copies;
   Nanoseconds first_ns = -1, last_ns = -1;
-  // For passes whose annotations name no microbatch, the annotation's number among those of its
-  // phase and stage, which counts as the microbatch.
+  // Microbatches of annotations that name none: by phase and stage (the key's microbatch is -1),
+  // then by index into ProfileRank::actions. The n-th annotation that has kernels counts as
+  // microbatch n.
   std::map<PassKey, std::map<std::int32_t, int>> numbers;
-  // Kernels of forwards and backwards on a rank without annotations of them.
+  // Kernels of compute on a rank without annotations of passes, except the optimizer's; each with
+  // the pass that pass_of() tells.
   std::vector<std::pair<PassPhase, Nanospan>> unnamed;
 };
 
@@ -192,6 +194,8 @@ MeasuredOp part_of(const Intervals& running, double from, double to) {
   return op;
 }
 
+// Gives each op of a pass its own kernel if there are as many, else its share of their running
+// time.
 void match_pass(const Intervals& kernels, const OpNumbers& ops,
                 std::span<const EventTimes> simulated, std::vector<MeasuredOp>* measured) {
   if (kernels.size() == ops.size()) {

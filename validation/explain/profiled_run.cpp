@@ -26,12 +26,12 @@ struct RankSteps {
 };
 
 // When the steps that count begin and end, on all ranks together.
-//   several  each lasts from its first kernel to the next one's. The last does not count: the
-//            profile's end may cut it off
-//   one      lasts from its annotation, or its first kernel, to its last one
+//   several steps  each lasts from its first kernel to the next step's first kernel. The last step
+//                  does not count: the profile's end may cut it off
+//   a single step  lasts from its annotation, or its first kernel, to its last kernel
 struct StepTimes {
   bool is_single = false;
-  std::vector<double> begin_ns;  // of each step that counts, then the end of the last one
+  std::vector<double> begin_ns;  // of each step that counts, then the end of the last such step
   std::vector<double> last_ns;   // the end of the last kernel of each step that counts
 
   std::size_t steps() const { return last_ns.size(); }
@@ -63,8 +63,9 @@ StepTimes times_of(const std::vector<RankSteps>& ranks) {
   return times;
 }
 
-// Returns when the rank could have begun with a step. With several, this is when its last kernel of
-// the step before had ended and the step's annotation began; the first began when it could.
+// Returns when the rank could have begun with step `s`. With several steps, this is when its last
+// kernel of the step before has ended and the step's annotation has begun. The first of several
+// begins with its first kernel.
 Nanoseconds begin_of(const RankSteps& rank, const StepTimes& times, std::size_t s) {
   if (times.is_single) return static_cast<Nanoseconds>(times.begin_ns[0]);
   const MeasuredStep& step = rank.steps[s];
@@ -112,8 +113,8 @@ void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run)
   }
 }
 
-// Adds to the delays of the last step that counts the wait before the step behind it. Steps last
-// from first kernel to first kernel, so each holds the wait before the next one.
+// Adds to the last step that counts the wait before the step behind it: steps last from first
+// kernel to first kernel, so each holds the wait before the next one.
 void add_last_wait(const RankSteps& rank, const StepTimes& times, Nanoseconds pause_ns,
                    StepDelays* last) {
   if (times.is_single) return;
@@ -122,8 +123,10 @@ void add_last_wait(const RankSteps& rank, const StepTimes& times, Nanoseconds pa
   const std::vector<Delay> delays = delays_of(*last->body, step, ready, pause_ns);
   if (delays.empty() || !delays.front().is_before) return;
   Delay wait = delays.front();
-  // The rest of the wait, if any, is behind the step's first kernel.
-  wait.ns = std::min(wait.ns, step.first_ns - (step.ops[wait.op].start_ns - wait.ns));
+  // The op that waits may begin after the step's first kernel (a copy, say). Only the part of the
+  // wait before that kernel is in the step before.
+  const Nanoseconds wait_begins = step.ops[wait.op].start_ns - wait.ns;
+  wait.ns = std::min(wait.ns, step.first_ns - wait_begins);
   // find_barriers() has seen the same op in the step that counts.
   const bool is_barrier = std::ranges::any_of(last->delays, [&](const Delay& other) {
     return other.op == wait.op && other.is_before && other.kind == DelayKind::Barrier;
@@ -209,8 +212,8 @@ std::vector<std::vector<double>> comm_of(const Program& program, const OpDuratio
   return comm;
 }
 
-// Returns ProfiledRun::late_ns. In simulated profiles, which tell waits, kernels of communication
-// begin with the last participant. If ranks are missing, they do not tell who was late: all are 0.
+// Returns ProfiledRun::late_ns. All are 0 for a simulated profile (one that tells waits) that lacks
+// ranks: its kernels of communication begin with the last participant, which may be a missing rank.
 std::vector<std::vector<double>> late_of(const Program& program, const OpDurations& base,
                                          const std::vector<RankSteps>& ranks,
                                          const std::vector<std::vector<StepDelays>>& steps) {
@@ -282,7 +285,7 @@ Result<std::vector<RankSteps>> steps_of(const Program& program, const OpDuration
   std::vector<RankSteps> ranks;
   const Replay simulated = replay(program, base);
   for (const ProfileRank& rank : profile.ranks) {
-    if (rank.clock_set > 0) continue;
+    if (rank.clock_set > 0) continue;  // another clock than the first rank's
     const std::span<const EventTimes> events(simulated.events.data() + simulated.first[rank.rank],
                                              program.body_of(Rank{rank.rank}).ops.size());
     ranks.push_back({&rank, measured_steps(program, rank.rank, events, rank)});

@@ -35,8 +35,9 @@ struct ProfiledRun {
   std::string unmatched;  // a sentence on communication without a match; empty: none
 };
 
-// Leaves out ranks that are not on the first one's clock. Error(BadInput): a rank that the Program
-// does not have, or no op of compute is told.
+// Measures the profile's ranks, except those that are not on the first one's clock. `base`:
+// simulated durations, by which ops share the time of a pass. Error(BadInput): a rank that the
+// Program does not have, steps or forwards that cannot be told apart, or no op of compute is told.
 Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base,
                                  const Profile& profile);
 
