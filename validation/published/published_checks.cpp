@@ -245,7 +245,7 @@ std::vector<std::string> names_in(const Rows& rows, const NameOf& name_of) {
 }
 
 // Leaves out the rows of each group of names, and adds a line for each name. Returns the residuals
-// of groups with one name.
+// of left-out rows, but only from groups of one name: a row would else come twice.
 Result<ByRow> names_left_out(const Refits& refits, const NameOf& name_of, const ByRow& seen,
                              const std::vector<std::vector<std::string>>& groups,
                              std::vector<LeftOut>* lines) {
@@ -350,7 +350,7 @@ Errors errors_of(const std::vector<double>& residuals) {
 }
 
 Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
-                         const std::vector<std::vector<std::string>>& pairs) {
+                         const std::vector<std::vector<std::string>>& groups) {
   const Rows fitted = thinned(data, all_rows(data));
   ASSIGN_OR_RETURN(Linearized around, linearized(data, fitted, whole.values));
   const ByRow seen = around.residuals;
@@ -367,10 +367,10 @@ Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
         left_out(family, seen, of_halves, [&](int row) { return family_of(row) == family; });
     if (line.unseen.n > 0) checks.halves.push_back(line);
   }
-  auto groups = one_by_one(families_of(data));
-  groups.insert(groups.end(), pairs.begin(), pairs.end());
+  auto families = one_by_one(families_of(data));
+  families.insert(families.end(), groups.begin(), groups.end());
   ASSIGN_OR_RETURN(const ByRow of_families,
-                   names_left_out(refits, family_of, seen, groups, &checks.families));
+                   names_left_out(refits, family_of, seen, families, &checks.families));
   ASSIGN_OR_RETURN(
       const ByRow of_gpus,
       names_left_out(refits, gpu_of, seen, one_by_one(names_in(fitted, gpu_of)), &checks.gpus));

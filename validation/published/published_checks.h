@@ -24,11 +24,12 @@ struct LeftOut {
 constexpr int kLeastRows = 20;
 
 // The 90 % interval of measured over predicted, for dense models or for mixtures of experts of a
-// software, or of "all": the 5 % and 95 % quantiles of rows that a fit had left out.
+// software, or of "all": the 5 % and 95 % quantiles of rows that a fit had left out. A row counts
+// up to twice there: left out with its half, and with its family.
 struct Interval {
   std::string profile;
   bool experts = false;
-  int n = 0;
+  int n = 0;  // rows that were left out with their half
   double low = 0, high = 0;
   // Share of each half's rows inside the interval that the other half's rows give.
   double coverage = 0;
@@ -73,16 +74,17 @@ struct Checks {
 };
 
 // Refits without some rows, starting near `whole`, the fit of thinned(all rows).
-//
-// Halves: the configurations of a family's runs with one software are dealt to two halves, in a
-// shuffled order. A fit to each half predicts the other. A configuration is a run's family, system,
-// precision, layers, hidden size, heads, sequence, vocabulary, parallel sizes, micro-batch,
-// schedule and recompute. Runs that differ in anything else (batch, ZeRO stage, `set`, date) are
-// one configuration. If there is only one, both fits have it, and it is not predicted. Grounds: the
-// halves' errors by GPU, software and parallelism. Families: each is left out, and also each group
-// of families in `pairs`. GPUs: the rows of each are left out. Kinds: those of each precision, and
-// those with each trait.
+// - Halves: the configurations of a family's runs with one software are dealt to two halves, in a
+//   shuffled order. A fit to each half predicts the other. If there is one configuration alone,
+//   both fits have it, and it is not predicted. A configuration is a run's family, system,
+//   precision, layers, hidden size, heads, sequence, vocabulary, parallel sizes, micro-batch,
+//   schedule and recompute. Runs that differ in anything else (batch, ZeRO stage, `set`, date)
+//   share one.
+// - Grounds: the halves' errors by GPU, software and parallelism.
+// - Families: each is left out, and also each group of families in `groups`.
+// - GPUs: the rows of each are left out.
+// - Kinds: the rows of each precision are left out, then those with each trait.
 Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
-                         const std::vector<std::vector<std::string>>& pairs);
+                         const std::vector<std::vector<std::string>>& groups);
 
 }  // namespace tandem

@@ -123,7 +123,7 @@ FitVariable variable_of(const Constant& constant) {
   return {constant.sigma, constant.least, constant.most, constant.prior};
 }
 
-// A row's residuals and derivatives at some values.
+// Give the residuals of all rows of a fit, and their derivatives, at some values.
 using ResidualsAt = std::function<Result<std::vector<double>>(const Values&)>;
 using SlopesAt = std::function<Result<Slopes>(const Values&)>;
 

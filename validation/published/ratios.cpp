@@ -1,3 +1,5 @@
+// Groups the rows of a cases file by job, then by machine, and divides the tokens/s/GPU of each two
+// machines.
 #include "validation/published/ratios.h"
 
 #include <fmt/format.h>
@@ -39,13 +41,13 @@ std::string name_of(const Case& run) {
 
 using RowGroup = std::vector<const CaseRow*>;
 
-// Returns the rows in groups with one `name_of`, in the order of the rows.
-template <class Name>
-std::vector<RowGroup> grouped(const RowGroup& rows, const Name& name_of) {
+// Returns the rows in groups with one key_of(row), such as job_of(), in the order of the rows.
+template <class KeyOf>
+std::vector<RowGroup> grouped(const RowGroup& rows, const KeyOf& key_of) {
   std::vector<RowGroup> groups;
   std::map<std::string, std::size_t> places;
   for (const CaseRow* row : rows) {
-    const auto [place, is_new] = places.try_emplace(name_of(row->run), groups.size());
+    const auto [place, is_new] = places.try_emplace(key_of(row->run), groups.size());
     if (is_new) groups.emplace_back();
     groups[place->second].push_back(row);
   }
