@@ -25,7 +25,9 @@ struct TimedExperts {
   int tokens = 0;  // of all ranks
   int hidden = 0, ffn = 0, experts = 0, top_k = 0, ep = 0;
   bool gated = false;
-  double power = 0;  // tokens by expert fall with this power; 0: all are equal
+  // Experts' numbers of tokens are drawn from a density of x^-power, such as x^-1.2, and the
+  // busiest rank is timed. 0: all experts have equally many.
+  double power = 0;
   double measured_s = 0;
 
   std::array<int, 4> shape() const { return {hidden, ffn, experts, top_k}; }  // the model's
