@@ -15,7 +15,8 @@ void keep_freed_memory();
 
 // Puts the heap's first 64 MiB on large pages, except its first 8 MiB, which suffice for small
 // runs. Larger runs take a fifth less time if the kernel gives large pages to programs that ask
-// (madvise). Does nothing without glibc.
+// (madvise). Does nothing without glibc. REQUIRES: keep_freed_memory() was called, so that malloc()
+// takes 2 MiB from the heap.
 void use_large_pages();
 
 }  // namespace tandem

@@ -19,7 +19,8 @@ bool has_mixer(const Scenario& s) {
   });
 }
 
-// A key that does nothing unless another key has a value. "model.mamba_": each key that begins so.
+// A key that does nothing unless another key has a value. "model.mamba_": the first key that is set
+// and begins so.
 struct ConditionalKey {
   const char* key;
   const char* condition;
@@ -37,6 +38,7 @@ bool is_pipeline(const Scenario& s) { return s.job.plan.pp > 1; }
 bool cuts_contexts(const Scenario& s) { return s.job.plan.cp > 1; }
 bool cuts_experts(const Scenario& s) { return s.job.model.is_moe() && s.job.plan.ep > 1; }
 
+// Scenario::settings has the value of each key that is set, Scenario::places its file and line.
 bool has_text(const Scenario& s, const char* key, std::string_view text) {
   const auto setting = s.settings.find(key);
   return setting != s.settings.end() && setting->second.text() == text;
@@ -95,7 +97,7 @@ constexpr ConditionalKey kConditionalKeys[] = {
        return s.job.model.is_moe() || modules == OffloadModules{} || modules.attn_norm ||
               modules.qkv_linear || modules.core_attn || modules.attn_proj;
      }},
-    // With heads the norm is one kernel with the product after it, and qkv_linear's.
+    // With mixer = heads, attn_norm is a part of qkv_linear's kernel, so alone it offloads nothing.
     {"train.activation_offload_modules", "model.mixer = latent for attn_norm, or other modules",
      [](const Scenario& s) {
        const OffloadModules& modules = s.job.plan.offload_modules;
@@ -113,6 +115,7 @@ constexpr ConditionalKey kConditionalKeys[] = {
      [](const Scenario& s) { return cuts_contexts(s) || !s.job.plan.overlap_context; }},
     {"overlap.context_sms", "parallel.cp >= 2",
      [](const Scenario& s) { return cuts_contexts(s) || s.job.plan.context_sms == 0; }},
+    // Whole experts are replicated over tp, so they are reduced even if dp x cp is 1.
     {"overlap.data_sms", "parallel.dp x cp >= 2",
      [](const Scenario& s) {
        return s.job.plan.dp * s.job.plan.cp > 1 || s.job.model.is_moe() || s.job.data.sms == 0;
@@ -184,8 +187,8 @@ void add_tensor_word(const Scenario& s, std::vector<std::string>* lines) {
                                  s.place_of({kWord}), kWord));
 }
 
-// Whether the key says how a pass computes, or what it communicates. Stated seconds leave that
-// open.
+// Whether the key says how a pass computes or communicates. A scenario that states the seconds of
+// each pass (costs.source = uniform) has no use for it.
 bool is_of_passes(std::string_view key) {
   if (key.starts_with("overlap.")) return key != "overlap.p2p" && key != "overlap.batch_p2p";
   return key.starts_with("train.") || key == "parallel.cp_comm" || key == "parallel.scatter_gather";

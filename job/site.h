@@ -15,10 +15,11 @@ struct Site {
 
 // Builds the scenario's site. A cluster of more than one node has whole nodes only. Links that fail
 // for good are left out, and background traffic takes its bandwidth. If the costs need no cluster,
-// every transfer of the site takes costs.p2p_s. Errors name keys, but not the file's lines.
+// every transfer takes costs.p2p_s x the profile's pipeline_stretch. Errors name keys, but not the
+// file's lines: they are for callers that add these to all their Errors (Scenario::placed).
 Result<Site> build_site(const Scenario& scenario);
 
-// Does the same. Errors also name the file and line of the keys.
+// Does the same. Errors name the file and line of the keys.
 Result<Site> make_site(const Scenario& scenario);
 
 // Builds the cluster alone, with such errors.

@@ -84,8 +84,9 @@ std::string timeline_json(const Profile& profile) {
   Timeline timeline;
   for (const ProfileRank& rank : profile.ranks)
     timeline.events += static_cast<std::int64_t>(rank.kernels.size());
+  // A page cannot show so many events: it gives their number alone.
   if (timeline.has_too_many()) return timeline_json(std::move(timeline));
-  timeline.events = 0;
+  timeline.events = 0;  // add_stream_events() counts those that are shown
   std::map<std::string, int> event_names;
   for (const ProfileRank& rank : profile.ranks) {
     TimelineRank& made =
