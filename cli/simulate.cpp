@@ -332,6 +332,7 @@ void add_simulate(const Command& app) {
       "         tandem simulate scenarios/megatron-sc21.toml --report models.html --live\n"
       "         tandem simulate scenarios/megatron-sc21.toml --only '1T, selene' --set "
       "variability.jitter=0.05");
+  // Says which options apply, by the kind of the input: c Chakra trace, p Program, s scenario.
   const auto input = [options]() -> Result<CommandInput> {
     if (is_chakra_path(options->input)) return CommandInput{options->input, "c"};
     return scenario_or_program(options->input);

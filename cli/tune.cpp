@@ -97,27 +97,27 @@ Status check_tune(const TuneCommand& options) {
   return check_html_page(options.report);
 }
 
-// Searches, and prints each better plan on a terminal as it is found. `narrowed`: has the framework
-// and its settings, if there is one; gets the other options here.
+// Searches, and prints each better plan on a terminal as it is found. `tune_options`: has the
+// framework and its settings, if there is one; gets the other options here.
 Result<Tuned> search_plans(const TuneCommand& options, const Scenario& scenario, const Space& space,
-                           TuneOptions narrowed) {
+                           TuneOptions tune_options) {
   end_search_at_interrupt();
-  narrowed.keep = options.keep;
-  narrowed.refine = options.refine;
-  narrowed.jobs = jobs_or_cores(options.jobs);
-  narrowed.engine = engine_of(options.engine);
-  narrowed.detail = options.report.empty() ? Detail::None : Detail::Timeline;
-  narrowed.stop = [] { return interrupted != 0; };
-  narrowed.seconds = options.seconds;
+  tune_options.keep = options.keep;
+  tune_options.refine = options.refine;
+  tune_options.jobs = jobs_or_cores(options.jobs);
+  tune_options.engine = engine_of(options.engine);
+  tune_options.detail = options.report.empty() ? Detail::None : Detail::Timeline;
+  tune_options.stop = [] { return interrupted != 0; };
+  tune_options.seconds = options.seconds;
   if (isatty(STDERR_FILENO) != 0)
-    narrowed.on_better = [](const Found& found, bool keeps_rules) {
+    tune_options.on_better = [](const Found& found, bool keeps_rules) {
       fmt::print(stderr, "\r\033[K{}\n", better_line(found, keeps_rules));
     };
-  return tune(scenario, space, narrowed);
+  return tune(scenario, space, tune_options);
 }
 
-// Returns the command that simulates the scenario with this command's options, but for the settings
-// of keys that its plans do not have.
+// Returns the command that simulates the scenario with this command's options. `cleared`: keys that
+// no plan of the search has; their --set is left out.
 std::string simulate_command(const TuneCommand& options, const std::vector<std::string>& cleared) {
   std::string command = "tandem simulate " + shell_word(options.input);
   if (!options.only.empty()) command += " --only " + shell_word(options.only);
@@ -151,34 +151,41 @@ Status write_results(const TuneCommand& options, const Scenario& scenario, const
   return Done{};
 }
 
+struct LoadedScenario {
+  KeySettings sets;  // from --set; the scenario has them, too
+  Scenario scenario;
+};
+
+Result<LoadedScenario> load_tuned(const TuneCommand& options) {
+  ASSIGN_OR_RETURN(KeySettings sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                   load_scenarios(options.input, sets, options.only));
+  ASSIGN_OR_RETURN(Scenario scenario, only_run(scenarios, options.input));
+  return LoadedScenario{std::move(sets), std::move(scenario)};
+}
+
 Status run_tune(TuneCommand options) {
   RETURN_IF_ERROR(check_tune(options));
-  KeySettings sets;
   ASSIGN_OR_RETURN(Space space, Space::among(options.among));
-  TuneOptions narrowed;
+  TuneOptions tune_options;
   const std::string& framework = options.framework.empty() ? options.emit : options.framework;
   if (!framework.empty()) {
-    ASSIGN_OR_RETURN(narrowed.framework, framework_named(framework));
-    space = space.run_by(*narrowed.framework);
+    ASSIGN_OR_RETURN(tune_options.framework, framework_named(framework));
+    space = space.run_by(*tune_options.framework);
   }
-  const auto load = [&]() -> Result<Scenario> {  // sets `sets`, too
-    ASSIGN_OR_RETURN(sets, parse_sets(options.sets));
-    ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
-                     load_scenarios(options.input, sets, options.only));
-    return only_run(scenarios, options.input);
-  };
-  ASSIGN_OR_RETURN(Scenario scenario, load());
+  ASSIGN_OR_RETURN(LoadedScenario loaded, load_tuned(options));
   // A framework sets keys that the scenario leaves open. Then the scenario is loaded again.
-  if (narrowed.framework != nullptr) {
-    narrowed.trainer = trainer_settings(*narrowed.framework, scenario);
-    for (const auto& [key, value] : narrowed.trainer)
+  if (tune_options.framework != nullptr) {
+    tune_options.trainer = trainer_settings(*tune_options.framework, loaded.scenario);
+    for (const auto& [key, value] : tune_options.trainer)
       options.sets.push_back(fmt::format("{}={}", key, value));
-    ASSIGN_OR_RETURN(scenario, load());
+    ASSIGN_OR_RETURN(loaded, load_tuned(options));
   }
+  const Scenario& scenario = loaded.scenario;
   for (const std::string& note : scenario.notes) say("warning: " + note);
   for (const std::string& doubt : doubts_of_any_plan(scenario)) say("warning: " + doubt);
-  ASSIGN_OR_RETURN(const Tuned tuned, search_plans(options, scenario, space, narrowed));
-  return write_results(options, scenario, sets, tuned);
+  ASSIGN_OR_RETURN(const Tuned tuned, search_plans(options, scenario, space, tune_options));
+  return write_results(options, scenario, loaded.sets, tuned);
 }
 
 }  // namespace
