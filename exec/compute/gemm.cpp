@@ -118,9 +118,10 @@ std::vector<float> random_matrix(double floats, std::uint64_t seed) {
 }
 
 // Returns whether c = a b, by Freivalds 1977: whether c x = a (b x) for a random vector x of -1 and
-// 1. A wrong c passes with a probability of at most 1/2. An entry of c x has the standard deviation
-// sqrt(n k) / 3. It may be off by 0.3 % of that, which is far more than rounding errors make. A
-// missing or misplaced entry of c makes about sqrt(k) / 3, which is more for n below 100,000.
+// 1. A wrong c passes with a probability of at most 1/2. Entries of a and b are uniform in (-1, 1):
+// their variance is 1/3, so an entry of c has the standard deviation sqrt(k) / 3, and one of c x
+// sqrt(n k) / 3. The bound is sqrt(n k) / 1000, far more than rounding errors make. A missing or
+// misplaced entry of c is off by about sqrt(k) / 3, which is more than the bound for n < 100,000.
 bool is_product(const GemmSizes& p, const float* a, const float* b, const float* c,
                 std::uint64_t seed) {
   std::vector<double> x(p.n), bx(p.k);

@@ -61,6 +61,7 @@ std::string what_is_real(const ExecOptions& options) {
       timed ? "when ops ran" : fmt::format("matrix products in {} by cuBLASLt", options.precision);
   const std::string emulated = timed ? "; emulated-compute: priced durations, spun" : "";
   if (!options.share_gpu) return fmt::format("measured: {}, messages by NCCL{}", compute, emulated);
+  // Texts by GpuTransfers: Nccl, Copy, Priced.
   constexpr std::array<std::string_view, 3> kTransfers = {
       ", transfers by NCCL to oneself", ", transfers by copies within the GPU", ""};
   return fmt::format(

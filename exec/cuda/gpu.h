@@ -76,9 +76,9 @@ class Gpu {
   // Captures a CUDA graph of the calls, for issue(). After an Error the Gpu can still issue calls
   // directly.
   virtual Status capture(std::span<const GpuCall> calls) = 0;
-  // Issues all calls of an iteration in order, or the graph of them. The device begins them when
-  // the gate is opened, which may be before or after this. `iteration` counts from 0, warm-up
-  // included; payloads depend on it.
+  // Issues all calls of an iteration in order, or the graph of them, which it captures first if
+  // there is none. The device begins them when the gate is opened, which may be before or after
+  // this. `iteration` counts from 0, warm-up included; payloads depend on it.
   virtual Status issue(std::span<const GpuCall> calls, int iteration, bool by_graph) = 0;
   // Opens the gate. Returns the time of opening, by now_ns().
   virtual Result<Nanoseconds> open_gate() = 0;

@@ -54,11 +54,11 @@ class GpuExecutor {
     ASSIGN_OR_RETURN(const GpuShare share,
                      gpu_.open({&program_, &plan_, options_,
                                 [this](std::int32_t number) { return id_of(number); },
-                                [this] { ++header(0).steps; }}));
+                                [this] { ++header(0).steps; }}));  // progress for the watchdog
     while (ids_.size() < program_.communicators.size()) RETURN_IF_ERROR(agree_on_ids());
     add_note(note(share));
     header(0).shares_queues = shares_queues() ? 1 : 0;
-    header(0).heeds_stop = 1;
+    header(0).heeds_stop = 1;  // wait_for_end() polls header(0).stop
     ASSIGN_OR_RETURN(header(0).before, compare_clocks());
     const int warmup = std::max(1, options_.warmup);
     RETURN_IF_ERROR(play(0, -warmup));
@@ -132,7 +132,8 @@ class GpuExecutor {
   }
 
   // Chooses how iterations after the first are launched. If the queues of one rank are too short,
-  // all ranks change: NCCL wants all members of a communicator to capture, or none.
+  // all ranks change: NCCL wants all members of a communicator to capture, or none. A graph that
+  // the user asked for is captured by issue().
   Status choose_launch() {
     launch_ = options_.launch;
     if (launch_ != GpuLaunch::Gated) return Done{};
@@ -294,10 +295,12 @@ class GpuExecutor {
 
   // Sets the arrivals of members at communications among local ranks. The members share one begin
   // event, which gives only the arrival of the last member. Each other member arrived when the last
-  // op that it waited for had ended.
+  // op that it waited for had ended. Example: the shared event began at 9.1 ms. Rank 0's inputs had
+  // ended at 5 ms and rank 1's at 9 ms: rank 0 arrived at 5 ms, rank 1, the last, at 9.1 ms.
   void set_arrivals() {
     if (!plan_.all_ranks_are_local()) return;
-    std::map<std::int32_t, Nanoseconds> latest;  // by begin event
+    std::map<std::int32_t, Nanoseconds> latest;  // by begin event: the last member's ready_ns()
+    // Calls act(times, begin event, ready_ns) for each communication op that has begun.
     const auto for_comms = [&](auto act) {
       for (std::size_t local_rank = 0; local_rank < times_.size(); ++local_rank) {
         const std::vector<Op>& ops = body(local_rank).ops;

@@ -28,7 +28,7 @@ struct LocalOp {
 };
 
 // The ops that one call carries out: a single op, or the ops of all members of a communication
-// between local ranks, in the order of its members.
+// between local ranks, in the order of the communicator's members (sender, then receiver).
 using JointOps = std::vector<LocalOp>;
 
 // A local rank, and a lane of its body.

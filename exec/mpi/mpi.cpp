@@ -76,7 +76,7 @@ constexpr BackendNeed kMpiNeeds[] = {
 // Declared in exec/mpi/transport.h.
 Result<std::unique_ptr<Transport>> open_mpi(const LaunchedRank& own) {
   ASSIGN_OR_RETURN(const MakeTransport make_transport, open_plugin());
-  if (own.ranks == 1) prepare_only_rank();
+  if (own.ranks == 1) prepare_only_rank();  // Open MPI then starts without its daemon
   std::unique_ptr<Transport> transport(make_transport());
   if (transport->rank() == own.rank && transport->ranks() == own.ranks) return transport;
   const Error other_mpi{
@@ -117,6 +117,7 @@ Status mpi_available() {
 
 Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns) {
   if (own.ranks == 1) return join_tcp(own, {}, timeout_ns);
+  // environment_with_secret: the environment, with TANDEM_SECRET, which was taken out of it.
   ASSIGN_OR_RETURN(Rendezvous rendezvous, rendezvous_of(environment_with_secret));
   if (!rendezvous.host.empty()) {
     ASSIGN_OR_RETURN(rendezvous.secret, job_secret(environment_with_secret));

@@ -121,12 +121,13 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
     execution.shares_queues |= own.shares_queues != 0;
     if (own.late.share >= execution.late.share) execution.late = own.late;
   }
-  // The last iteration of a failed run is partial. A warm-up that failed is iteration 0, and the
-  // only one.
+  // The last iteration of a failed run is partial. `iteration` counts from 1, and is 0 for a
+  // warm-up that failed, of which the partial Trace is then the only one. RunState counts the
+  // iterations that it keeps from 0, so both 0 and 1 are `kept` 0.
   const bool failed = !run_end.failure.empty();
   const int last = failed ? iteration_under_way(options, run_end) : options.iterations;
   for (int iteration = std::min(1, last); iteration <= last; ++iteration) {
-    const int kept = std::max(0, iteration - 1);  // its number in RunState
+    const int kept = std::max(0, iteration - 1);
     Trace& trace =
         execution.iterations.emplace_back(trace_of(program, recording_of(program, &run_end, kept)));
     const bool is_partial = failed && iteration == last;
@@ -173,6 +174,7 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
   });
   (void)watch_child();  // the coordinator knows more of a failure
   coordinating.join();
+  // Error::Failed: the run began and failed, or did not fail at all. Both have Traces.
   if (run_end.kind != Error::Failed) return Error{run_end.failure, run_end.kind};
   return std::optional(assemble(program, options, backend, std::move(run_end)));
 }
