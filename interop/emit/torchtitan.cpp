@@ -23,6 +23,8 @@ constexpr TorchOrderName kSchedules[] = {{"1f1b", "1F1B"},
                                          {"zbv", "ZBVZeroBubble"},
                                          {"dualpipev", "DualPipeV"}};
 
+// keys_->leave(key, reason) lists a key of the plan, if it is set, as not expressed for this
+// reason.
 class TitanWriter {
  public:
   explicit TitanWriter(PlanKeys* keys) : keys_(keys) {}
@@ -90,6 +92,7 @@ class TitanWriter {
           shard_degree_ > 0 ? dp_ / shard_degree_ : 1);
       add("parallelism.data_parallel_shard_degree", shard_degree_);
     }
+    // FSDP2 runs ZeRO 2 or 3, and no ZeRO 1.
     if (zero == 1 && shard_degree_ != 1)
       keys_->leave("train.zero", "FSDP2 cuts gradients too, and parameters or not");
     // In a pipeline parameters stay gathered, as with ZeRO 2.
@@ -171,11 +174,11 @@ class TitanWriter {
     if (overlaps && method != "ring") keys_->leave("overlap.tensor", "async TP is a ring");
     if (overlaps && !splits) add("compile.enable_async_tensor_parallel", "");
     if (overlaps && splits) keys_->leave("overlap.tensor", "async TP needs compile.enable");
-    // CUDA graphs are on by default.
-    if (!keys_->flag("train.cuda_graphs", false) || pp_ > 1 || keys_->whole("parallel.ep", 1) > 1) {
-      add("training.disable_cuda_graphs", "");
+    const bool wants_graphs = keys_->flag("train.cuda_graphs", false);
+    const bool has_graphs = wants_graphs && pp_ <= 1 && keys_->whole("parallel.ep", 1) <= 1;
+    if (!has_graphs) add("training.disable_cuda_graphs", "");  // they are on by default
+    if (wants_graphs && !has_graphs)
       keys_->leave("train.cuda_graphs", "without pipeline and experts only");
-    }
     note_context(keys_);
     note_kernels(keys_, "native", "native");
   }

@@ -394,6 +394,20 @@ TEST_CASE("a graph's scope is words, with and without blanks between them") {
   }
 }
 
+TEST_CASE("torchtitan switches CUDA graphs off, and lists them only if the plan has them") {
+  const std::string off = "    --training.disable_cuda_graphs\n";
+  const std::string lost = "# not expressed: train.cuda_graphs = ";
+  const auto text = [](const char* graphs, const char* pp) {
+    return emitted("torchtitan", {{"train.cuda_graphs", graphs}, {"parallel.pp", pp}});
+  };
+  CHECK_FALSE(has(text("true", "1"), off));
+  CHECK_FALSE(has(text("true", "1"), lost));
+  CHECK(has(text("true", "2"), off));
+  CHECK(has(text("true", "2"), lost));
+  CHECK(has(text("false", "2"), off));
+  CHECK_FALSE(has(text("false", "2"), lost));
+}
+
 TEST_CASE("buckets of a layer, which Megatron does not have, are said to be larger there") {
   PlanSettings plan = {{"overlap.grad_reduce", "true"}, {"train.zero", "1"}};
   const std::string line =
