@@ -124,7 +124,7 @@ bool has_line(const std::string& text, const std::string& begin) {
 }
 
 // Returns whether a script starts Hydra with the YAML of this stem, "grpo": by --config-name=grpo,
-// or by --config-name=$NAME where the script has NAME=grpo.
+// or by --config-name=$NAME if the script has some word grpo or X=grpo, whatever X is.
 bool names_config(const std::string& text, const std::string& stem) {
   if (text.find("--config-name") == std::string::npos && text.find("-cn") == std::string::npos)
     return false;
@@ -134,7 +134,7 @@ bool names_config(const std::string& text, const std::string& stem) {
   if (!config || !config->text.starts_with('$')) return config && config->text == stem;
   return std::ranges::any_of(words, [&](const ShellWord& word) {
     const std::string& written = word.text;
-    return written.substr(written.find('=') + 1) == stem;
+    return written.substr(written.find('=') + 1) == stem;  // without "=": the whole word
   });
 }
 
@@ -151,35 +151,39 @@ bool is_titan_script(const ImportSource& source, const std::vector<ImportSource>
   return is_launch_script(source) && has_torchtitan_overrides(source.text, sources);
 }
 
-// Returns whether another file, which reads the files that it names, names this one:
-// "extends: [llama_base.yaml]", "model: ${MODEL:llama3_8B}.yaml".
+// Returns whether the text has the name as a word or as the last part of a path.
+bool has_file_name(const std::string& text, const std::string& name) {
+  for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    if (at > 0 && std::string_view(" \t\"'/:[,").find(text[at - 1]) != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+// Returns whether a script or YAML reads the YAML `file`: by Hydra's "defaults:" or --config-name,
+// or by its name, as in "extends: [llama_base.yaml]" and "model: ${MODEL:llama3_8B}.yaml".
+bool reads_yaml(const std::string& text, const std::filesystem::path& file) {
+  const std::string stem = file.stem().string();
+  const bool is_hydra_default =
+      has_line(text, "defaults:") && text.find("- " + stem + '\n') != std::string::npos;
+  if (is_hydra_default || names_config(text, stem)) return true;
+  const bool reads_named_files = has_line(text, "modules:") || has_line(text, "extends:") ||
+                                 has_line(text, "defaults:") || has_line(text, "bases:") ||
+                                 has_line(text, "includes:");
+  return reads_named_files && (has_file_name(text, file.string()) ||
+                               has_file_name(text, stem + "}" + file.extension().string()));
+}
+
+// Returns whether another source reads this one, so that it is not read by itself.
 bool is_read_by_another(const ImportSource& source, const std::vector<ImportSource>& sources) {
   const std::filesystem::path file = std::filesystem::path(source.path).filename();
-  const bool is_script = file.extension() == ".sh";
-  if (file.extension() == ".toml")
-    return std::ranges::any_of(
-        sources, [&](const ImportSource& other) { return is_titan_script(other, sources); });
-  if (!is_script && file.extension() != ".yaml" && file.extension() != ".yml") return false;
-  // Returns whether the text has the name as a word or as the last part of a path.
-  const auto names = [](const std::string& text, const std::string& name) {
-    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
-      if (at > 0 && std::string_view(" \t\"'/:[,").find(text[at - 1]) != std::string::npos)
-        return true;
-    }
-    return false;
-  };
-  const std::string stem = file.stem().string();
+  const std::string extension = file.extension().string();
   return std::ranges::any_of(sources, [&](const ImportSource& other) {
     if (other.path == source.path) return false;
-    if (is_script) return is_mlperf(other.text, other.path) && names(other.text, file.string());
-    const bool is_hydra_default = has_line(other.text, "defaults:") &&
-                                  other.text.find("- " + stem + '\n') != std::string::npos;
-    if (is_hydra_default || names_config(other.text, stem)) return true;
-    const bool reads = (has_line(other.text, "modules:") || has_line(other.text, "extends:") ||
-                        has_line(other.text, "defaults:") || has_line(other.text, "bases:") ||
-                        has_line(other.text, "includes:"));
-    return reads && (names(other.text, file.string()) ||
-                     names(other.text, stem + "}" + file.extension().string()));
+    if (extension == ".toml") return is_titan_script(other, sources);
+    if (extension == ".sh")
+      return is_mlperf(other.text, other.path) && has_file_name(other.text, file.string());
+    return (extension == ".yaml" || extension == ".yml") && reads_yaml(other.text, file);
   });
 }
 
@@ -312,7 +316,7 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
     leave_flash_attention(&plan);
   leave_out_dispatch(&plan);
   if (!plan.conflicts.empty() && !options.keeps_conflicts) return plan.conflicts.front().error;
-  complete_measured(&plan);
+  complete_measured(&plan);  // turns a log's tokens a second into seconds of an iteration
   RETURN_IF_ERROR(check_wanted(sources, &plan));
   // A scenario may cut the layers in its own way.
   if (!options.keeps_conflicts) RETURN_IF_ERROR(check_stages(plan));

@@ -27,8 +27,8 @@ std::string importable_kinds();
 // Reads the sources in order, but models' config.json first, as other files' readers use a model's
 // layers. A value that a file states replaces one that another file assumes. Errors: a file of no
 // known kind, a second log with iterations, text that its kind does not allow, values of a wrong
-// type, two files that state different values, layers that the stages do not divide, no model,
-// though a file that is read but not given may state it.
+// type, two files that state different values, layers that the stages do not divide, and no model
+// if a file that was not given may state it. Without such a file the result may lack a model.
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options = {});
 Result<ImportedPlan> import_files(const std::vector<std::string>& paths,

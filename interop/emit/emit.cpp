@@ -58,8 +58,8 @@ std::string yaml_value(const std::string& value) {
 
 // The sections of Megatron-Bridge's configuration and their fields; "model" has all others. Some
 // fields are in both ddp and comm_overlap: comm_overlap replaces ddp's value, but is read with a
-// distributed optimizer only. A recipe may have no object of a section, but None or a name: then
-// `target` is the class of the object to make.
+// distributed optimizer only. A recipe may have None or a string in place of a section's object.
+// The sections with a `target` are then made as objects of that class.
 struct BridgeSection {
   std::string_view name, fields, target = {};
 };

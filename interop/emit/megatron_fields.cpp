@@ -119,7 +119,7 @@ class FieldWriter {
     if (wants_overlap && vpp_ == 1 && pp_ > 1)
       keys_->leave("overlap.p2p", "only virtual stages overlap transfers");
     const bool wants_batches = keys_->flag("overlap.batch_p2p", !wants_overlap);
-    if (wants_batches == wants_overlap && pp_ > 1)
+    if (wants_batches == wants_overlap && pp_ > 1)  // Megatron-LM has exactly one of the two
       keys_->leave("overlap.batch_p2p", "transfers are batched where they do not overlap");
     if (keys_->flag("parallel.scatter_gather", false))
       keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
@@ -137,7 +137,7 @@ class FieldWriter {
   }
 
   // Returns the layout of these layers per stage; empty: none is needed, as they are even. If they
-  // are once embedding and loss count as a layer each, it adds the two fields that say so.
+  // are even once embedding and loss count as a layer each, it adds the two fields that say so.
   // ChatLearn lacks these fields and gets the layout.
   std::string uneven_layout(const std::vector<int>& layers) {
     const bool listed = keys_->has("parallel.layers_per_stage");
@@ -407,7 +407,8 @@ class FieldWriter {
   void write_bucket() {
     const std::string bucket = keys_->text("overlap.bucket_MB");
     if (zero_ >= 2) return keys_->leave("overlap.bucket_MB", "Megatron-FSDP reduces each layer");
-    if (pp_ != 1 || !keys_->flag("overlap.grad_reduce", false))  // both ways it has one bucket
+    // In a pipeline, and without overlap, Megatron-LM puts all gradients of a rank in one bucket.
+    if (pp_ != 1 || !keys_->flag("overlap.grad_reduce", false))
       return keys_->leave("overlap.bucket_MB", "a rank of a pipeline has one bucket");
     if (bucket.empty()) {
       if (bridge_)

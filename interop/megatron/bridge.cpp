@@ -69,8 +69,9 @@ constexpr PrecisionRecipe kPrecisionRecipes[] = {
     {"nemotron_3_super_bf16_with_nvfp4_mixed",
      "fp4=e2m1 fp4_param_gather=True first_last_layers_bf16=True"}};
 
-// A field whose value in the sections `in` is replaced by that of the section `by`, which has a
-// value or the default `otherwise`; empty: that default depends on the plan.
+// A field that counts in the section `by` alone; its values in the sections `in` have no effect. If
+// `by` does not state it, the default `otherwise` counts; empty: that default depends on the plan.
+// Example: mixed_precision's bf16, or False, replaces the bf16 of model, optimizer and ddp.
 struct ReplacedField {
   std::string_view name, by, in, otherwise;
 };
@@ -156,7 +157,7 @@ class BridgeFile {
   // Sets which vocabulary counts, as _validate_and_set_vocab_size does in
   // megatron/bridge/training/setup.py at 067f987d. The model's own size, here or in a config.json,
   // goes before the tokenizer's. The tokenizer's is padded; the model's own is not, unless
-  // should_pad_vocab says so, as in a saved run.
+  // should_pad_vocab (an alias of pad_vocab_size in arguments.cpp) says so, as in a saved run.
   void set_vocabulary() {
     const DocumentNode* prefers = stated("tokenizer", "use_tokenizer_vocab_size");
     const bool is_of_model =
@@ -235,7 +236,8 @@ class BridgeFile {
     std::string text;
   };
 
-  // Returns what counts in place of a section's field; nothing: the field itself does.
+  // Returns what counts in place of a section's field; nothing: the field itself does. Example: of
+  // model and bf16, {mixed_precision, "True"} if mixed_precision has bf16: true.
   std::optional<CountingValue> counting_value(std::string_view section,
                                               std::string_view name) const {
     const auto* row = std::ranges::find(kReplaced, name, &ReplacedField::name);

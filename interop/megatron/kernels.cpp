@@ -83,7 +83,13 @@ class MegatronKernels {
   }
 
   // Sets the format in which gradients are summed: fp32 with bf16 weights and fp16 with fp16 ones,
-  // unless another is stated (megatron/training/arguments.py:1205 at d98e8a64).
+  // unless another is stated (megatron/training/arguments.py:1205 at d98e8a64). The fields by which
+  // it is stated:
+  //   accumulate_allreduce_grads_in_fp32, grad_reduce_in_bf16  Megatron-LM's flags
+  //   grad_reduce_in_fp32                                      of its DDP and of Megatron-Bridge
+  //   main_grads_dtype                                         of its precision-aware optimizer
+  //   megatron_fsdp_main_grads_dtype                           of Megatron-FSDP
+  //   use_torch_fsdp2                                          as wide as the weights
   void set_gradient_dtype(bool bf16, bool fp16) {
     const std::string usual = fp16 ? "fp16" : "fp32";  // a scenario's default
     std::string dtype = usual;
@@ -94,7 +100,7 @@ class MegatronKernels {
     const bool sums_in_bf16 =
         args_->flag("grad_reduce_in_bf16") || (has_ddp_field && !reduces_in_fp32);
     const bool is_bf16 = bf16 || (style_ == MegatronStyle::Bridge && !fp16);
-    const bool has_16_bit_sums = takes_main_gradients(sums_in_fp32);
+    const bool has_16_bit_sums = read_main_grads_dtype(sums_in_fp32);
     const std::string weights = is_bf16 ? "bf16" : usual;
     // Megatron-FSDP's fields. They are read in any case, which marks them as understood.
     const std::string kept = number_format(args_, "megatron_fsdp_main_grads_dtype", weights);
@@ -125,9 +131,10 @@ class MegatronKernels {
     gradient_bytes_ = dtype == "fp32" ? 4 : 2;
   }
 
-  // Returns whether main_grads_dtype asks for sums in 16 bits. In Megatron-Bridge and verl
-  // ("optim." in its name) it is the optimizer's alone.
-  bool takes_main_gradients(bool sums_in_fp32) {
+  // Returns whether main_grads_dtype asks for sums in 16 bits. Fails if other fields exclude that.
+  // In Megatron-Bridge and verl ("optim." in its name) it is of the optimizer's copy alone: then
+  // lists it as not expressed and returns false.
+  bool read_main_grads_dtype(bool sums_in_fp32) {
     const std::string name = args_->spelled("main_grads_dtype");
     if (number_format(args_, "main_grads_dtype", "fp32") == "fp32") return false;
     if (!args_->flag("use_precision_aware_optimizer"))
@@ -184,8 +191,8 @@ class MegatronKernels {
       plan_->set("train.flash_attention", false, args_->spelled(field));
   }
 
-  // Returns whether a line of the file has the field: its value then counts in other files, too,
-  // that leave it to a default.
+  // Returns whether a line of the file has the field. Then even a default is set, so that it holds
+  // for the job's other files, which may not state it.
   bool is_stated(std::string_view field) const { return !args_->place_of(field).empty(); }
   // Returns whether experts are spread over GPUs, by this file or else by an earlier one.
   bool cuts_experts() {

@@ -263,8 +263,9 @@ Result<ImportedPlan> import_mlperf(const std::string& own_text, const ImportCont
     if (variable_of(script, "FP8") == "True")
       lists.assumed.push_back(context.path + ": FP8_RECIPE is not stated: delayed scaling");
   }
-  // The modules alone ask for it in MLCommons' reference (deepseek_v3_pretrain_config of
-  // Megatron-Bridge 0.3).
+  // In MLCommons' reference recompute_modules without recompute_granularity means selective
+  // recompute (deepseek_v3_pretrain_config of Megatron-Bridge 0.3). Messages then name the modules'
+  // line and spelling.
   const std::string_view modules = "recompute_modules";
   if (arguments.has(modules) && !arguments.has("recompute_granularity"))
     arguments.add_field("recompute_granularity", "selective", arguments.place_of(modules),

@@ -34,8 +34,8 @@ struct ModelFamily {
   bool is_refused = false;      // the part is essential: such a model is not imported
 };
 
-// Returns the family with the longest matching prefix; null: none matches, or the type goes on with
-// a word that no known model's does.
+// Returns the family with the longest matching prefix; null: none matches, or a word behind the
+// prefix is not known. Of family qwen3 "qwen3_vl" is a variant, and "qwen3_abc" is null.
 const ModelFamily* family_of(std::string_view model_type);
 
 // Returns the kind of a model that is not a decoder-only language model, such as "an encoder";

@@ -68,6 +68,8 @@ Result<std::map<std::string, std::string>> values_of(const TopologySource& sourc
 
 }  // namespace
 
+// A file with RingName= is Slurm's, too: read_slurm_conf() then says that it expects a tree or
+// blocks.
 bool is_slurm_conf(std::string_view text) {
   const std::vector<SlurmLine> lines = lines_of(text);
   return !lines.empty() && std::ranges::any_of(lines.front().words, [](const std::string& word) {
