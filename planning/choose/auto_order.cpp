@@ -87,10 +87,14 @@ MemoryUse held_by_rank(const PlanMemory& memory, const std::vector<std::size_t>&
 }
 
 // Sets the bytes that activations may take on each rank, and the bytes that a microbatch keeps on
-// each stage. With uniform costs bytes are unknown, and a microbatch counts as 1 on each stage
-// until its weight gradient, as an input gradient frees next to nothing ("Zero Bubble", table 1).
+// each stage, from its F to its I (`live`) and from its I to its W (`stash`). With uniform costs
+// bytes are unknown, and a microbatch counts as 1 on each stage until its weight gradient, as an
+// input gradient frees next to nothing ("Zero Bubble", table 1). Limit of a rank: the GPU's usable
+// bytes, less what the rank holds without any microbatch, less the GEMM workspace; and no more than
+// schedule.memory_limit microbatches take.
 void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   const JobSettings& job = scenario.job;
+  // With both ends on one rank the head needs no copy of the embedding, which takes memory.
   const bool ends_on_one_rank = problem->rank_of_stage.front() == problem->rank_of_stage.back();
   const OrderedPlan plan(job.plan, /*copies_of_model=*/1, ends_on_one_rank,
                          /*passes_trade_layers=*/false);
@@ -310,6 +314,8 @@ void play_round(std::vector<PlacementSearch>* searches, int candidates, double s
 void halve_searches(std::vector<PlacementSearch>* searches, const JobSettings& job) {
   constexpr int kRounds = 3;
   constexpr int kMovesShare = 10;  // refining by moves tries a tenth as many orders
+  // By default the budget is that of the search with the most actions, which are the slowest to
+  // play: about three seconds for all searches together.
   const int candidates =
       job.order_budget > 0
           ? job.order_budget
@@ -348,6 +354,7 @@ Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const Order
   ASSIGN_OR_RETURN(const Site site, make_site(scenario));
   std::vector<std::pair<double, Scenario>> layouts;  // with the seconds of the busiest rank
   for (const OrderPlays::PlayedOrder& played : plays.played()) {
+    // A SearchProblem has one chain, so layouts that were found for two are of no use to it.
     if (!played.value.fits || played.scenario.job.found_order->order.chains > 1) continue;
     Scenario open = played.scenario;
     const std::vector<int> rank_of = stage_to_rank(open.job.found_order->order);

@@ -55,7 +55,8 @@ Status add_confidence(const Scenario& scenario, RunResult* result) {
   return Done{};
 }
 
-// Explains why ranks were not folded. Folded, one rank of each kind is played for all others.
+// Explains why ranks were not folded. Folded in full, one rank stands for each pipeline rank
+// (order.ranks has an entry for each).
 void add_unfolded_warnings(const Scenario& scenario, const CompiledJob& job,
                            const SimOptions& options, RunResult* result) {
   const auto warn = [&](const std::string& line) {
@@ -266,7 +267,7 @@ std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenari
                                             const OnRuns& on_runs) {
   const int count = static_cast<int>(scenarios.size());
   const OutputFiles no_files{.detail = files.detail};
-  if (count > 1) open_ahead(engine);
+  if (count > 1) open_ahead(engine);  // loads SimGrid once, before the forks
   auto results = runs_in_own_processes(
       count, jobs,
       [&](int i) {

@@ -29,8 +29,8 @@ struct PricedBy {
 };
 
 // Plays a priced Program by itself on the ideal engine. `fold`: one rank stands for all that do the
-// same. The files name the Program as it was given, so that traces with other prices can be
-// compared.
+// same. With `priced_by` a trace's "program" line has the hash of the Program before it was priced
+// anew, so that traces of one Program with several prices can be compared.
 Result<RunResult> simulate_program(const Program& program, const OutputFiles& files = {},
                                    bool fold = true, const PricedBy& priced_by = {});
 

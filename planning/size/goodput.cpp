@@ -87,8 +87,10 @@ double checkpoint_interval_s(const Failures& failures, int gpus) {
 // Proof: c = t + d pass from one dump to the next without a failure. A first attempt takes M (1 -
 // exp(-c / M)) on average, and fails with probability 1 - exp(-c / M). After a failure and a
 // restart, c + w have to pass, since w of work before the dump is lost as well; with all further
-// failures that takes M (exp((R + c + w) / M) - 1). The first term plus the probability times the
-// second is the numerator.
+// failures that takes M (exp((R + c + w) / M) - 1). Together:
+//   M (1 - exp(-c / M)) + (1 - exp(-c / M)) M (exp((R + c + w) / M) - 1)
+//     = M (1 - exp(-c / M)) exp((R + c + w) / M)
+//     = M exp((R + w) / M) (exp(c / M) - 1), which is divided by t.
 double goodput(const Failures& failures, int gpus, double interval_s) {
   const double mtbf = job_mtbf_s(failures, gpus);
   const double restart_factor =
@@ -132,6 +134,7 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
   std::vector<double> walls;
   for (int draw = 0; draw < kDraws; ++draw) {
     const std::uint64_t key = scatter(scatter(inputs.seed) + static_cast<std::uint64_t>(draw));
+    // Each random number below has a key of its own. The offsets 2, 3 and 4 mean nothing else.
     const double error = normal(key);
     double work = inputs.work_s * std::exp(middle + (error < 0 ? below : above) * error);
     if (const auto count = static_cast<double>(inputs.seeds.size()); count > 0)

@@ -1,6 +1,8 @@
 // Candidate: turns a candidate of the search into a plan, a scenario, settings and text. A
 // candidate is a layout (tp, pp, micro batch, ...), a playing (order, overlap of transfers) and a
-// sharing (ZeRO, overlap of gradients and parameters). Declared in planning/tune/space.h.
+// sharing (ZeRO, overlap of gradients and parameters). A LayoutKey is a row of a table, such as
+// parallel.tp: it gets and sets one number of a Layout, reads it from a Plan and writes it to one.
+// kAsScenario: the search leaves the key as the scenario has it. Declared in planning/tune/space.h.
 #include "planning/tune/space.h"
 
 #include <fmt/format.h>
@@ -120,8 +122,8 @@ Candidate candidate_of(const Scenario& scenario) {
 namespace {
 
 // Returns settings that reset keys which the chosen precision excludes. For example the scenario
-// may set an fp8 recipe, which a plan with bf16 must not keep. write_named() does the same to a
-// plan.
+// may set an fp8 recipe, which a plan with bf16 must not keep. To a Plan, write_named() in
+// layout_keys.h does the same.
 std::vector<std::pair<std::string, std::string>> settings_undone_by(const Layout& layout) {
   const bool not_fp8 = layout.precision != kAsScenario && layout.precision != precision_of("fp8");
   std::vector<std::pair<std::string, std::string>> settings;

@@ -358,8 +358,8 @@ constexpr FrameworkRule kFsdpRules[] = {
      OfSharing, [](Base b, Tried t) {
        const int shard = plan_of(b, t).hsdp_shard, cp = t.layout.cp;
        if (shard % cp != 0) return false;
-       const bool is_one_group = shard == cp && shard < t.layout.dp * cp;
-       return !is_one_group || (t.layout.tp == 1 && cp == 1);
+       const bool is_one_group_of_cp = shard == cp && shard < t.layout.dp * cp;
+       return !is_one_group_of_cp || (t.layout.tp == 1 && cp == 1);
      }}};
 
 // The requirements of PyTorch's schedules, by Tandem's name of the order.
@@ -389,7 +389,7 @@ bool has_torch_microbatches(Base b, Tried t) {
   const auto* const row = std::ranges::find(kTorchOrders, t.playing.order, &TorchSchedule::order);
   const int count = t.layout.microbatches(b);
   if (row == std::end(kTorchOrders) || row->microbatches == TorchSchedule::Any) return true;
-  if (row->microbatches == TorchSchedule::Rounds)  // count / pp of them, rounded down
+  if (row->microbatches == TorchSchedule::Rounds)  // count / pp (rounded down) equal rounds
     return count % std::max(1, count / t.layout.pp) == 0;
   return count >= (row->microbatches == TorchSchedule::Ranks ? t.layout.pp : t.layout.stages());
 }

@@ -30,6 +30,7 @@ std::string gains_line(const std::vector<WhatIf>& pairs) {
       errors.same_direction, errors.n, errors.large, 100 * kLargeGain, errors.within_a_third);
 }
 
+// In a narrow table, columns of Place::First stay beside the names, and the others move below.
 std::vector<Column<WhatIf>> change_columns() {
   using Row = const WhatIf&;
   return {{"model", [](Row p) { return p.model; }, Place::Name},
