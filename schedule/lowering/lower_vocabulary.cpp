@@ -1,6 +1,7 @@
 // Lowers the communication of vocabulary parallelism, in which every rank holds some rows of the
 // vocabulary. Each rank has four passes for a microbatch: E looks up embeddings, S and T compute
-// the output layer and its gradients, G adds the embedding's gradient.
+// the output layer and its gradients, G adds the embedding's gradient. order/vocabulary.h explains
+// algorithms 1 and 2 (Order::vocabulary; 0: no vocabulary parallelism).
 #include "schedule/lowering/lower_vocabulary.h"
 
 #include <string>
@@ -15,11 +16,12 @@ namespace {
 // The lane, kind and bytes of each VocabularyComm. A transfer from one rank to all is priced as an
 // all-gather, and a sum for one rank as an all-reduce (docs/decisions.md). Their order is:
 //
-//   embedding sum       after E of all ranks             before F of the first stage
-//   output              after F of the last stage        before S of all ranks
-//   softmax             after S of all ranks             before T of all ranks
-//   output gradient     after T (algorithm 2: softmax)   before B or I of the last stage
-//   embedding gradient  after B or I of the first stage  before G of all ranks
+//   SumInput       after E of all ranks             before F of the first stage
+//   SendOutput     after F of the last stage        before S of all ranks
+//   ReduceSoftmax  after S of all ranks             before T of all ranks
+//   SumGradient    after T of all ranks             before B or I of the last stage
+//                  (algorithm 2: after ReduceSoftmax)
+//   SendGradient   after B or I of the first stage  before G of all ranks
 struct CommTraits {
   std::string_view lane;
   OpKind kind;

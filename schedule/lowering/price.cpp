@@ -31,12 +31,13 @@ Placement round_robin(int ranks, int gpus_per_node) {
 
 namespace {
 
-// Limits an operation to a rate: none of its flows is faster than all its bytes at that rate.
+// Limits an operation to a rate: each of its flows takes at least (the operation's bytes) / rate.
+// Example: at 10 GB/s a flow with 1/4 of the bytes (its `share`) runs at 2.5 GB/s at most.
 void limit(Traffic* way, double bytes_per_s) {
   if (bytes_per_s == 0) return;
   way->seconds_per_byte = std::max(way->seconds_per_byte, 1 / bytes_per_s);
   for (Flow& flow : way->flows) {
-    // In seconds for each byte of the operation, of which the flow carries `share`.
+    // Seconds for each byte of the operation, by the flow's own limit or by this rate.
     const double slowest_s = std::max(limited_s(flow), 1 / bytes_per_s);
     flow.limit_bytes_per_s = flow.share / slowest_s;
   }

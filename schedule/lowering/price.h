@@ -26,7 +26,8 @@ Placement round_robin(int ranks, int gpus_per_node);
 // Sets the durations and ways (algorithm and protocol) of all communication by the cluster. The
 // communicators of one class (rank_folding.h) run at the same time, so those that share a NIC share
 // its bandwidth; each takes its own time. If the communicators of a body's ranks take different
-// times, the body is split (split.h). Classes are those from before earlier splits. Also sets
+// times, the body is split (split.h). A program that was priced before has the classes from before
+// those splits, so that prices do not depend on the earlier ones. Also sets
 // Communicator::between_nodes.
 void price(Program* program, const Cluster& cluster, const Placement& placement);
 // Prices several programs that have the same ranks and communicators. The result is the same as for

@@ -79,7 +79,8 @@ std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
     actions.push_back({stage, ActionKind::BackwardInput, Microbatch{done++}});
     weights.push_back(weight_of(actions.back()));
     if (forwards[0] + forwards[1] == 2 * microbatches) ++drained;
-    if (drained > 1 && drained <= 2 * rank + 1) return;
+    const bool is_in_rounds_without_w = drained > 1 && drained <= 2 * rank + 1;  // 2 I a round
+    if (is_in_rounds_without_w) return;
     actions.push_back(weights.front());
     weights.pop_front();
   };
@@ -220,8 +221,9 @@ class SqueezedBlocks {
     for (int later = slot; later <= now; ++later) row->held[later] += more;
   }
 
-  // Moves up the gradients after each rank's last forward, since other ranks wait for them. Then W
-  // fills the free slots.
+  // Moves up the gradients after each rank's last forward, since other ranks wait for them. W
+  // before that forward keep their slots. Later W are taken out first, and fill the free slots at
+  // the end.
   void squeeze_drain() {
     std::vector<int> last(pp_);  // slot of the rank's last forward
     for (int rank = 0; rank < pp_; ++rank) {
@@ -246,7 +248,8 @@ class SqueezedBlocks {
 
   // Puts the W that have no slot into free ones after their I, the oldest first.
   void fill_with_weights(RankRow* row) const {
-    std::array<int, 2> placed = {};  // W by chunk: those of the first microbatches have slots
+    // W that kept their slots, by chunk: those of microbatches 0 to placed - 1.
+    std::array<int, 2> placed = {};
     const auto chunk_of = [&](const Action& action) { return index(action.stage) < pp_ ? 0 : 1; };
     for (const std::optional<Action>& cell : row->cells)
       if (is_kind(cell, ActionKind::BackwardWeight)) ++placed[chunk_of(*cell)];

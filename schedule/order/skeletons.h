@@ -33,7 +33,7 @@ enum class SkeletonKind : std::uint8_t {
 std::vector<SkeletonKind> skeleton_kinds(const ListProblem& problem);
 // Makes a skeleton. Returns nothing if it does not fit under the problem's memory limit. From
 // pp + 5 microbatches on, one more microbatch changes nothing before a rank's last forward of chunk
-// 0.
+// 0, so that greedy_rounds() can find the rounds of a long order in a shorter one.
 std::optional<Skeleton> make_skeleton(SkeletonKind kind, const ListProblem& problem);
 
 }  // namespace tandem
