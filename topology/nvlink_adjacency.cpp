@@ -99,8 +99,9 @@ int rings(const NvlinkAdjacency& adjacency, std::span<const int> places) {
   if (places.size() == 2) return std::max(1, links);
   if (places.size() == kMostGpus && joins_all(among, links)) return 7 * links;
   const Packing packing(std::move(among));
-  // If no cycle closes, some member relays between two of its neighbours. There are then as many
-  // rings as the member with the fewest links has links.
+  // If no cycle closes, as in a chain a - b - c, a ring goes there and back: a b c b. In it b
+  // relays between its neighbours. Each ring takes a link of each member, in both directions, so
+  // the member with the fewest links limits the rings.
   return packing.cycles() > 0 ? 2 * packing.cycles() : std::max(1, packing.fewest_links());
 }
 
