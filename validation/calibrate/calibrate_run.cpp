@@ -1,5 +1,10 @@
 // Fits moves of constants by damped Gauss-Newton (gauss_newton.h). Each evaluation simulates the
-// scenario again with moved constants.
+// scenario again with moved constants. A move is the logarithm of a factor, or a sum in the key's
+// unit; 0: unmoved. Standard deviations:
+//   noise                of a residual, by what constants do not explain: 0.01 is 1 % of the time
+//   spread               of a move before the fit (run_constants.h): 200 us
+//   sigma of the fit     of a move after the fit, as a share of its spread: 0.3 is 60 us
+//   ToldConstant::sigma  the same as a share of the constant's value: of 400 us, 60 us are 0.15
 #include "validation/calibrate/calibrate_run.h"
 
 #include <fmt/format.h>
@@ -26,7 +31,7 @@
 namespace tandem {
 namespace {
 
-// Noise of a class of ops, and of an iteration: what its simulation is off beyond the constants.
+// Noise of a class of ops, and of an iteration.
 constexpr double kClassNoise = 0.01, kIterationNoise = 0.08;
 // The noise of a class is kClassNoise x (1 + kSmallShare / its share of the time): classes with
 // little time count little.
@@ -119,9 +124,11 @@ class RunFit {
     return matrix;
   }
 
-  // Moves a measured iteration that no spread explains nearer to its simulation, where the fit
-  // begins. Returns whether the iteration was so far. The residual's variance is 1 for its noise,
-  // and the square of its slope for each constant, which may be off by one spread.
+  // Sets `nearer_` so that a measured iteration that is too far from its simulation, for the
+  // spreads and the noise, counts as just near enough. Returns whether it was too far. The
+  // residual, in noises, has a variance of 1, and the square of its slope for each constant, which
+  // may be off by one spread. Example with one slope of 2: sqrt(1 + 4) x 1.5 = 3.35, so a residual
+  // of 5 counts as 3.35.
   Result<bool> bring_far_iteration_nearer() {
     if (evidence_.iteration_s <= 0) return false;
     const std::vector<double> start(constants_.size());
@@ -156,8 +163,8 @@ class RunFit {
   const RunEvidence& evidence_;
   std::vector<RunConstant> constants_;
   ProfiledRun run_;
-  ClassMap measured_, uncalibrated_;
-  double nearer_ = 0;  // added to the logarithm of simulated over measured iteration
+  ClassMap measured_, uncalibrated_;  // the latter simulated with unmoved constants
+  double nearer_ = 0;                 // added to the logarithm of simulated over measured iteration
 };
 
 // Finds the moves of the constants. `by_ops`: a profile's ops tell them, so that more steps pay
@@ -191,6 +198,8 @@ Result<LeastSquaresFit> fit_told(RunFit* fit, bool by_ops) {
   return least_squares(*fit, by_ops);
 }
 
+// Sets the moved profile, the constants that moved with their uncertainty, and the keys that did
+// not. The run is far if a constant moved by more than kMostSpreads.
 void take_constants(const RunFit& fit, const FrameworkProfile& before, const LeastSquaresFit& done,
                     RunCalibration* found) {
   found->profile =
@@ -199,12 +208,12 @@ void take_constants(const RunFit& fit, const FrameworkProfile& before, const Lea
   for (std::size_t k = 0; k < done.values.size(); ++k) {
     const RunConstant& constant = fit.constants()[k];
     found->is_far |= std::abs(done.values[k]) > kMostSpreads * constant.spread;
-    const double off = done.sigma[k] * constant.spread;  // of a factor's logarithm, or in units
+    const double off = done.sigma[k] * constant.spread;  // of the move
     for (const char* key : constant.keys) {
       std::erase(found->left, key);
       const double after = value_of(found->profile, key);
-      // A factor's logarithm is off by a share of the value already. A value near 0 would make a
-      // sum's share boundless.
+      // The move of a factor's logarithm is a share of the value already. That of a sum is divided
+      // by the value, but by a tenth of the spread at least, as the value may be near 0.
       const double whole = constant.is_sum ? std::max(after, constant.spread / 10) : 1;
       found->told.push_back({.key = key,
                              .before = value_of(before, key),

@@ -28,8 +28,8 @@ struct RunEvidence {
 struct ToldConstant {
   std::string key;
   double before = 0, after = 0;  // in the key's unit
-  double spread_left = 1;        // uncertainty after the fit, as a share of that before
-  double sigma = 1;              // uncertainty as a share of the value: one standard deviation
+  // The standard deviation after the fit: as a share of the spread before it, and of `after`.
+  double spread_left = 1, sigma = 1;
 
   // Says whether the run fixes the value; else the uncertainty is named beside it.
   bool is_determined() const { return sigma <= kDetermined; }
@@ -37,11 +37,13 @@ struct ToldConstant {
 };
 
 struct RunCalibration {
-  FrameworkProfile profile;  // with moved constants, name and evidence of the one before
+  FrameworkProfile profile;  // the scenario's with moved constants; its name and evidence stay
   std::vector<ToldConstant> told;
-  std::vector<std::string> left;     // keys that keep their values: the evidence says too little
-  double before_s = 0, after_s = 0;  // simulated iterations by the engine, as the file gives them
-  double measured_s = 0;             // given, or the profile's; 0: not known
+  std::vector<std::string> left;  // keys that keep their values: the evidence says too little
+  // Iterations simulated on `engine`: with the constants before, and with the moved ones, rounded
+  // as in a file.
+  double before_s = 0, after_s = 0;
+  double measured_s = 0;                                 // given, or the profile's; 0: not known
   std::vector<ClassTime> classes_before, classes_after;  // without a profile: empty
   bool is_far = false;  // the run differs by more than sites do: it is no evidence for others
   std::vector<std::string> notes;

@@ -13,8 +13,9 @@
 namespace tandem {
 namespace {
 
-// The spreads are round numbers of our own. Those that an iteration's time moves were chosen by the
-// errors that `tandem-fit calibrated` finds, on the families that it judges by.
+// The spreads are round numbers of our own. For constants that an iteration's time moves, we took
+// those that give `tandem-fit calibrated` small errors. So its errors are of families that helped
+// to choose the spreads.
 // Columns: keys, spread, is_sum, told_by_iteration, told_by_ops. Example: tensor_overhead_us is a
 // sum, usually off by 200 us, which ops tell and an iteration's time does not.
 const std::vector<RunConstant>& all_constants() {

@@ -58,7 +58,7 @@ Result<SimulatedIteration> simulated_iteration(const Scenario& scenario, Engine 
     simulated.job = job_values(scenario);
     simulated.arguments.emplace_back("hidden_size", model.hidden);
     simulated.arguments.emplace_back("seq_length", model.seq);
-    // Half a layer of a hybrid may count as one.
+    // In a hybrid a log may count a mixer alone, or an MLP alone, as a layer: nothing to compare.
     if (std::ranges::none_of(model.kinds, [](const Model& kind) { return kind.halves() < 2; }))
       simulated.arguments.emplace_back("num_layers", model.layers);
   }
