@@ -16,8 +16,9 @@ constexpr double kChunks = 8;
 // The following constants are bytes of a logit.
 //
 // Megatron-LM, unfused: 16-bit logits and their fp32 copy, which becomes the softmax
-// (core/tensor_parallel/cross_entropy.py); natively fused: 10.1 bytes make 4 of 7 of its functional
-// tests right within 5 % (gpt3_mcore_te_tp2_pp2_cross_entropy_loss_fusion).
+// (core/tensor_parallel/cross_entropy.py). Natively fused: fitted to the peak memory of 7 of its
+// functional tests, of which 4 are then within 5 %
+// (gpt3_mcore_te_tp2_pp2_cross_entropy_loss_fusion).
 constexpr double kMegatron = 6, kNative = 10.1;
 // Transformer Engine: 16-bit logits and a copy that the gradient replaces
 // (pytorch/triton/cross_entropy.py); 2 bytes more from July 2026 on, when the copy became fp32.
@@ -28,7 +29,7 @@ constexpr double kTorchtitan = 13;
 // copy, the shifted copy, the logarithm of the softmax, and gradients: 18 to 22 bytes.
 constexpr double kTransformers = 20;
 
-// In the order of Trainer.
+// In the order of Trainer. logit_bytes: unfused, native, Transformer Engine, chunked.
 constexpr TrainerMemory kTrainers[] = {
     {.trainer = Trainer::Megatron,
      .name = "megatron",

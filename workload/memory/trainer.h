@@ -13,7 +13,8 @@ struct TrainerMemory {
   Trainer trainer;
   std::string_view name;  // the word of train.framework
   CrossEntropy usual;     // the loss if the plan names none
-  // Most bytes of a logit from the head's forward to its backward, by CrossEntropy.
+  // Most bytes of a logit from the head's forward to its backward, by CrossEntropy: unfused,
+  // native, Transformer Engine, chunked.
   std::array<double, 4> logit_bytes;
   // Transformer Engine returns a 16-bit array for each shape of a weight whose gradient it has
   // already added up (get_dummy_wgrad), and keeps these.
@@ -44,8 +45,9 @@ double logit_bytes(const Plan& plan);
 // plan has another trainer.
 double deepspeed_buckets(const Plan& plan, double parameters);
 
-// Returns the bytes of the gradients of `cut` parameters that DeepSpeed's step holds in fp32. A
-// CPU that updates them holds them, too.
+// Returns the bytes of the fp32 gradients that DeepSpeed's step holds on the GPU. `cut`: the number
+// of parameters in the rank's share under ZeRO. A CPU that updates parameters holds their
+// gradients.
 double deepspeed_step(const Plan& plan, double cut);
 
 }  // namespace tandem

@@ -24,13 +24,14 @@ namespace {
 constexpr int kSteps = 5;
 // Bytes read and written for a number of a matrix.
 //   iteration       the norm 4, the division by it 8, the casts to 16 bits and back 6 each
-//   factors         two in fp32 16, less 8: optimizer_kernel() counts Adam's second moment for all
-//                   parameters, and Muon's have none
+//   factors         16: the fp32 result is multiplied by the scale of the matrix's shape, then by
+//                   a constant. Less 8: optimizer_kernel() counts Adam's second moment for all
+//                   parameters, and Muon's have none.
 //   concatenation   of gathered parts 8
 constexpr double kIterationBytes = 4 + 8 + 6 + 6, kFactorBytes = 16 - 8, kConcatenationBytes = 8;
 // Scratch bytes for a number of the largest matrix. With a gather: the gathered parts, their
-// concatenation, its quotient by the norm, and the quotient in 16 bits. Without one: the result,
-// and the result after each of both factors.
+// concatenation, its quotient by the norm, and the quotient in 16 bits. Without one, three fp32
+// arrays: the result of the iteration, and this result after the first and after the second factor.
 constexpr double kGatheredScratch = 4 + 4 + 4 + 2, kScratch = 3 * 4;
 
 enum class Cut { None, Rows, Columns };
@@ -133,7 +134,9 @@ struct GpuLoad {
 // Spreads a buffer's matrices over GPUs: those that cost most first, each to the GPU with the least
 // cost (_compute_per_buffer_param_layout of megatron/core/optimizer/layer_wise_optimizer.py of
 // NVIDIA/Megatron-LM at d98e8a64, which also keeps GPUs near the mean in size). GPUs that got the
-// same are one GpuLoad. Example: of 20 equal matrices 8 GPUs get 2 each, then 4 of them a third.
+// same are one GpuLoad. Example, 20 equal matrices on 8 GPUs. First turn: all 8 are one load, which
+// gets 20 / 8 = 2 each. Second turn: 4 matrices are left, so 4 of the 8 get one more. Returns two
+// loads, of 4 GPUs with 2 matrices and of 4 with 3.
 std::vector<GpuLoad> spread(std::span<const Matrix> matrices, std::int64_t gpus) {
   std::vector<GpuLoad> loads = {
       {.gpus = gpus, .counts = std::vector<std::int64_t>(matrices.size())}};
@@ -165,13 +168,16 @@ std::vector<GpuLoad> spread(std::span<const Matrix> matrices, std::int64_t gpus)
   return loads;
 }
 
-// Returns the rows and columns of the array X that a GPU iterates on.
+// Returns the rows m and columns n of the array X that a GPU iterates on; X X' has m x m numbers.
+//   not distributed           the shorter side and the longer side of the GPU's r x c array
+//   distributed, cut by rows  X is the transpose of the GPU's r x c rows, where r = part / ranks:
+//                             m = c, n = r. Ranks add up their X X'.
+//   ... cut by columns        X is the GPU's r x c columns, where c = columns / ranks: m = r, n = c
 std::pair<double, double> iteration_sides(const Matrix& matrix, double part, double ranks,
                                           bool distributed) {
   const double rows = part / (matrix.cut == Cut::Rows ? ranks : 1);
   const double columns = matrix.columns / (matrix.cut == Cut::Columns ? ranks : 1);
   if (!distributed) return {std::min(rows, columns), std::max(rows, columns)};
-  // Ranks that compute together multiply over the dimension that is cut.
   if (matrix.cut == Cut::Rows) return {columns, rows};
   return {rows, columns};
 }
@@ -196,8 +202,8 @@ void add_iteration(const Matrix& matrix, std::int64_t count, const Plan& plan, M
     product(m, n, m);
     const double own = part * matrix.columns / matrix.ranks;
     share->pass_bytes += static_cast<double>(count) * (own * kFactorBytes + m * n * passed_bytes);
-    // An iteration holds X and B X, and A and B, all in 16 bits. After a gather the gathered parts
-    // and their concatenation are still there, in fp32.
+    // An iteration holds X and B X (2 x 2 m n bytes) and A and B (2 x 2 m m), in 16 bits. After a
+    // gather the gathered parts and their concatenation are still there, in fp32 (2 x 4 m n).
     const double iterating = (gathers ? 8 + 4 : 4) * m * n + 4 * m * m;
     share->scratch_bytes = std::max(
         {share->scratch_bytes, iterating, (gathers ? kGatheredScratch : kScratch) * m * n});

@@ -25,7 +25,8 @@ struct MuonShare {
 // Returns the share of each stage; all are empty without plan.muon.
 std::vector<MuonShare> muon_shares(const Model& model, const OrderedPlan& plan);
 
-// Adds the parameters of another stage on the same GPU.
+// Adds the parameters and scratch of another stage on the same GPU, for memory. Leaves out gemms
+// and pass_bytes: the optimizer's step of each stage is priced by itself.
 void add_share(const MuonShare& stage, MuonShare* rank);
 
 // Returns the bytes of a parameter's momentum, and of its fp32 copy if the parameter is narrower.

@@ -25,9 +25,9 @@ constexpr double kNvfp4Amax = 3.4;
 // of a layer on a B300, in the same table.
 constexpr double kMxRate = 0.95;
 
-// The kernel that finds a row's largest number casts the row at once. Columns have another kernel,
-// which reads each number twice: for the largest ones, and to cast (torchao,
-// float8/float8_linear.py: an array is cast anew for each of its products). So 2 x 2 bytes more.
+// Rows: one kernel reads each 16-bit number once, finds its row's amax and casts. Columns: another
+// kernel reads each number twice, for its column's amax and to cast (torchao,
+// float8/float8_linear.py). These are 3 reads of 2 bytes, of which cast_bytes() counts one already.
 constexpr double kRowwiseAmax = 4;
 
 // Set by Llama 3 8B on 8 H100s, which rowwise scales make 10 to 11.5 % faster than bf16, and one
@@ -54,6 +54,7 @@ Recipe fp8(Fp8Recipe recipe) {
               .norm_quantizes = false,
               .reduces_gathered = true,
               .weight_amax_bytes = kAmaxBytes};
+    // A block of 128 or 32 numbers fits on the chip, so the cast that finds its amax reads it once.
     case Fp8Recipe::Blockwise:
       return {.number_bytes = 1 + kBlockwiseScale,
               .amax_bytes = 0,
@@ -92,6 +93,7 @@ bool lacks_mxfp8(const DeviceSpec& device, const Plan& plan) {
 
 // Megatron-LM gathers mxfp8 in 16 bits, in the gradients' buffer, and quantizes behind it; NVFP4
 // packed, without scales (core/distributed/param_and_grad_buffer.py:1163 and 1183 at d98e8a64).
+// ZeRO 1 uses that buffer (the distributed optimizer), ZeRO 2 and 3 do not (its FSDP).
 // Parameters that a recipe does not quantize have buffers of their own, in 16 bits (:921).
 double gathered_parameter_bytes(const Plan& plan) {
   if (!plan.fp8_param_gather || !is_quantized(plan.precision)) return stored_bytes(plan);

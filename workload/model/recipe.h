@@ -18,15 +18,16 @@ struct Recipe {
   double number_bytes;  // of a quantized number, with its part of the scales
   double amax_bytes;    // read of a number to find the scale, before it is quantized
   double rate = 1;      // of products, relative to those with a scale for each tensor
-  // One scale holds for rows and columns, so that GPUs that can multiply either need only one form
-  // (FrameworkProfile::cast_forms).
+  // An array has one scale. Then GPUs whose fp8 products take arrays by row and by column need only
+  // one form (FrameworkProfile::cast_forms).
   bool scales_tensor = false;
   bool norm_quantizes;  // a norm writes its output quantized, without another pass to cast it
   bool gathers_quantized = true;  // over the tensor group; otherwise in 16 bits
-  // Amax: the largest absolute number of an array. Ranks all-reduce those of all tensors after each
-  // pass, for the scales of later passes (reduces_passes); or that of one array before it is
-  // gathered along the sequence (reduces_gathered).
-  bool reduces_passes = false, reduces_gathered = false;
+  // Amax: the largest absolute number of an array.
+  // After each pass ranks all-reduce the amaxes of all tensors, for the scales of later passes.
+  bool reduces_passes = false;
+  // Ranks all-reduce an array's amax before they gather the array along the sequence.
+  bool reduces_gathered = false;
   // Amax values of weights, reduced before the weights are gathered quantized: bytes for each
   // weight array, and bytes for each number.
   double weight_amax_bytes = 0, amax_bytes_per_number = 0;
