@@ -106,14 +106,9 @@ class MegatronKernels {
     const std::string kept = number_format(args_, "megatron_fsdp_main_grads_dtype", weights);
     const std::string sent = number_format(args_, "megatron_fsdp_grad_comm_dtype", kept);
     if (args_->flag("use_megatron_fsdp")) {
-      // By default its gradients are as wide as the weights. Releases before b969f764 of March
-      // 2026, and --use-custom-fsdp, have DDP's fields instead, so a file that has the field, even
-      // as null, is of a later release.
       field = "megatron_fsdp_main_grads_dtype";
       dtype = kept;
-      if (is_bf16 && !sums_in_bf16 && !args_->has_any(field))
-        plan_->assumed.push_back(
-            "train.gradient_dtype = bf16: Megatron-FSDP's; releases before March 2026 keep fp32");
+      if (is_bf16 && !sums_in_bf16) list_fsdp_release();
       if (sent != kept)
         plan_->not_expressed.push_back(fmt::format("{} {}: gradients are sent as they are kept",
                                                    args_->spelled("megatron_fsdp_grad_comm_dtype"),
@@ -129,6 +124,15 @@ class MegatronKernels {
     }
     if (dtype != usual) plan_->set("train.gradient_dtype", dtype, args_->spelled(field));
     gradient_bytes_ = dtype == "fp32" ? 4 : 2;
+  }
+
+  // Lists that a release of Megatron-FSDP is assumed whose gradients are as wide as the weights.
+  // Releases before b969f764 of March 2026, and --use-custom-fsdp, have DDP's fields instead. So a
+  // file that has the field, even as null, is of a later release: then nothing is assumed.
+  void list_fsdp_release() {
+    if (!args_->has_any("megatron_fsdp_main_grads_dtype"))
+      plan_->assumed.push_back(
+          "train.gradient_dtype = bf16: Megatron-FSDP's; releases before March 2026 keep fp32");
   }
 
   // Returns whether main_grads_dtype asks for sums in 16 bits. Fails if other fields exclude that.
