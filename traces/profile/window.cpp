@@ -162,11 +162,14 @@ int optimizer_rounds(const ProfileRank& rank) {
   int rounds = 0;
   bool behind_backward = true;  // the profile may begin with the optimizer
   for (const ProfileKernel& kernel : rank.kernels) {
-    if (kernel.phase == PassPhase::Backward) behind_backward = true;
+    const PassPhase phase = kernel.phase;
+    if (phase == PassPhase::Backward || phase == PassPhase::BackwardInput ||
+        phase == PassPhase::BackwardWeight)
+      behind_backward = true;
     // Only the annotation of a whole optimizer pass ("Optimizer.step#...") is a round. A part such
     // as "Optimizer.zero_grad" has the phase Step too, but updates nothing.
-    const bool updates = kernel.phase == PassPhase::Step && kernel.action >= 0 &&
-                         rank.actions[kernel.action].is_whole;
+    const bool updates =
+        phase == PassPhase::Step && kernel.action >= 0 && rank.actions[kernel.action].is_whole;
     if (!updates || !behind_backward) continue;
     ++rounds;
     behind_backward = false;

@@ -181,6 +181,26 @@ TEST_CASE("an optimizer that ran behind each of several backwards tells several 
   CHECK(optimizer_rounds(read_rows(rows).ranks.front()) == 3);
 }
 
+TEST_CASE("input and weight gradients part runs of the optimizer as whole backwards do") {
+  for (const std::string backward : {"B", "I", "W"}) {
+    KinetoRows rows;
+    int launch = 0;
+    const auto add = [&](const std::string& pass, const std::string& name) {
+      const std::string at = std::to_string(10 * ++launch);
+      rows.push_back(annotation_row(pass, at, "5"));
+      rows.push_back(launch_row(launch, at));
+      rows.push_back(kernel_row(name, 7, at, "5", launch));
+    };
+    for (int iteration = 0; iteration < 3; ++iteration) {
+      add(fmt::format("PP:1F{}", iteration), "gemm");
+      add(fmt::format("PP:1{}{}", backward, iteration), fmt::format("gradient_{}", iteration));
+      add("Optimizer.step#Adam", "update");
+    }
+    INFO(backward);
+    CHECK(optimizer_rounds(read_rows(rows).ranks.front()) == 3);
+  }
+}
+
 TEST_CASE("of the sampled rank the kernels that bring batches are of no pass") {
   // By the rows of the file: 4.078 ms were launched outside of its annotations, by another thread
   // than autograd's.
