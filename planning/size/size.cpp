@@ -152,9 +152,11 @@ class Sizing {
     return on_whole_nodes(case_index, *nodes);
   }
 
-  // Guesses the nodes that a case needs, from 6 FLOPs a parameter and token at 40 % of the peak.
-  int guess(std::size_t case_index) const {
-    const SizeCase& c = cases_[case_index];
+  // Guesses the nodes that an offer's first job with size.days needs, from 6 FLOPs a parameter and
+  // token at 40 % of the peak.
+  int guess(const Offer& offer) const {
+    const SizeCase& c = cases_[*std::ranges::find_if(
+        offer.cases, [&](std::size_t i) { return cases_[i].inputs.days > 0; })];
     const auto& rates = c.scenario.cluster.spec.device.flops_per_s;
     const auto peak = rates.find("bf16");
     if (peak == rates.end()) return 1;
@@ -169,7 +171,7 @@ class Sizing {
     const Bracket found = bracket(offer);
     if (found.missing) return found.missing;
     const std::size_t first = offer.cases.front();  // sizes are tried with this job first
-    const auto nodes = next_size(found.tried, /*days=*/1, guess(first), offer.most_nodes);
+    const auto nodes = next_size(found.tried, /*days=*/1, guess(offer), offer.most_nodes);
     if (!nodes) return std::nullopt;
     return on_whole_nodes(first, *nodes);
   }
