@@ -220,6 +220,15 @@ TEST_CASE("the written interval holds the run: the base's does not count where i
   RunCalibration paused = calibrated(job, before);
   paused.measured_s = 1.4 * before;
   CHECK(written(paused).interval_high == Approx(1.4 * 1.002).epsilon(1e-3));
+  // A base's interval that does not overlap that of calibrated runs leaves it as it is.
+  RunCalibration apart = calibrated(job, before);
+  apart.profile.interval_low = 1.3;
+  apart.profile.interval_high = 1.6;
+  apart.measured_s = 1.4 * before;
+  apart.after_s = 1.12 * before;
+  const FrameworkProfile whole = written(apart);
+  CHECK(whole.interval_low < 0.9);
+  CHECK(whole.interval_high == Approx(1.25 * 1.002).epsilon(1e-3));
 }
 
 TEST_CASE("a scenario without a model's prices, and no evidence, are refused") {

@@ -315,7 +315,8 @@ Result<std::pair<double, double>> calibrated_interval() {
 }
 
 // Adds the overlap of the base's interval (a bound of 0: it has none) with that of calibrated runs.
-// A run outside the base's speaks against it: the other counts alone. Then widens it to the run.
+// A run outside the base's speaks against it, and so does an overlap of nothing: the other counts
+// alone. Then widens it to the run.
 Result<std::string> with_interval(std::string text, const RunCalibration& run, bool experts) {
   ASSIGN_OR_RETURN(auto interval, calibrated_interval());
   auto& [low, high] = interval;
@@ -324,15 +325,18 @@ Result<std::string> with_interval(std::string text, const RunCalibration& run, b
   const double base_high = experts ? base.experts_high : base.interval_high;
   const double off_before = run.measured_s / run.before_s, off = run.measured_s / run.after_s;
   const bool is_in_base = off_before >= base_low && (base_high == 0 || off_before <= base_high);
-  if (is_in_base && base_low > 0) low = std::max(low, base_low);
-  if (is_in_base && base_high > 0) high = std::min(high, base_high);
+  const bool overlaps = base_low <= high && (base_high == 0 || base_high >= low);
+  const bool narrows = is_in_base && overlaps;
+  if (narrows && base_low > 0) low = std::max(low, base_low);
+  if (narrows && base_high > 0) high = std::min(high, base_high);
   low = std::min(low, off * (1 - kRounding));
   high = std::max(high, off * (1 + kRounding));
   const std::string why = fmt::format(
       "{} runs predicted by a software that was calibrated on one other run of their family "
       "(tandem-fit calibrated)",
-      is_in_base ? "the narrower of its base's and that of"
-                 : "its base's does not hold the run: that of");
+      narrows      ? "the narrower of its base's and that of"
+      : is_in_base ? "its base's does not overlap it: that of"
+                   : "its base's does not hold the run: that of");
   text = with_value(std::move(text), experts ? "experts_low" : "interval_low", low, why);
   return with_value(std::move(text), experts ? "experts_high" : "interval_high", high, why);
 }
