@@ -472,6 +472,28 @@ TEST_CASE("ratios compare machines on one job, by the rows with the nearest numb
   CHECK_THAT(alone.error().text(), Catch::Contains("one.csv:1: found no two rows of one model"));
 }
 
+TEST_CASE("ratios count the GPUs and the batch of a row's scenario") {
+  const Folder folder;
+  const std::string head =
+      "id,family,model,system,layers,hidden,heads,seq,vocab,tp,micro_batch,set,precision,"
+      "iteration_s\n";
+  const auto row = [](const char* id, const char* system, const char* set, double seconds) {
+    return fmt::format("{},f,GPT,{},8,2304,24,2048,51200,8,2,{},bf16,{}\n", id, system, set,
+                       seconds);
+  };
+  // The first has two replicas of 2 sequences, as no row has said a batch; the second says 8.
+  const std::string path =
+      folder.with("c.csv", head + row("a", "selene", "cluster.gpus=16", 1) +
+                               row("b", "dgx-h100", "parallel.dp=2;parallel.global_batch=8", 1));
+  const auto ratios = machine_ratios(path, Engine::Ideal, 1);
+  REQUIRE(ratios.ok());
+  REQUIRE(ratios->size() == 1);
+  CHECK(ratios->front().from == "selene, 16 GPUs");
+  CHECK(ratios->front().to == "dgx-h100, 16 GPUs");
+  CHECK(ratios->front().measured == Approx(2));
+  CHECK(ratios->front().predicted.has_value());
+}
+
 TEST_CASE("gains are judged by direction, and the large ones by size") {
   const auto pair = [](double measured, double predicted) {
     return WhatIf{.measured = measured, .predicted = predicted};

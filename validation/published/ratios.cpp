@@ -13,9 +13,17 @@
 namespace tandem {
 namespace {
 
-int gpus_of(const Case& run) {
+// Sets the numbers of GPUs and of an iteration's sequences that the run's scenario has; where it
+// has none, those that follow from the columns.
+void set_sizes(Case* run) {
+  if (const auto scenario = scenario_of(*run); scenario.ok()) {
+    run->gpus = scenario->cluster.gpus;
+    run->global_batch = scenario->job.plan.global_batch;
+    return;
+  }
   const auto size = [](int n) { return std::max(1, n); };
-  return run.gpus > 0 ? run.gpus : size(run.tp) * size(run.pp) * size(run.cp) * size(run.dp);
+  if (run->gpus == 0) run->gpus = size(run->tp) * size(run->pp) * size(run->cp) * size(run->dp);
+  if (run->global_batch == 0) run->global_batch = size(run->micro_batch) * size(run->dp);
 }
 
 std::string machine_of(const Case& run) {
@@ -58,7 +66,7 @@ std::vector<RowGroup> grouped(const RowGroup& rows, const KeyOf& key_of) {
 std::pair<const CaseRow*, const CaseRow*> nearest_rows(const RowGroup& from, const RowGroup& to) {
   std::pair<const CaseRow*, const CaseRow*> nearest{from.front(), to.front()};
   const auto apart = [](const CaseRow* a, const CaseRow* b) {
-    return std::abs(std::log(static_cast<double>(gpus_of(a->run)) / gpus_of(b->run)));
+    return std::abs(std::log(static_cast<double>(a->run.gpus) / b->run.gpus));
   };
   for (const CaseRow* a : from) {
     for (const CaseRow* b : to) {
@@ -70,10 +78,10 @@ std::pair<const CaseRow*, const CaseRow*> nearest_rows(const RowGroup& from, con
 
 MachineRatio ratio_of(const CaseRow& from, const CaseRow& to) {
   const auto named = [](const Case& run) {
-    return fmt::format("{}, {} GPUs", machine_of(run), gpus_of(run));
+    return fmt::format("{}, {} GPUs", machine_of(run), run.gpus);
   };
   const auto rate = [](const Case& run, double seconds) {
-    return static_cast<double>(run.global_batch) / seconds / gpus_of(run);
+    return static_cast<double>(run.global_batch) / seconds / run.gpus;
   };
   MachineRatio ratio{.place = to.run.place(),
                      .job = name_of(to.run),
@@ -94,7 +102,8 @@ MachineRatio ratio_of(const CaseRow& from, const CaseRow& to) {
 Result<std::vector<MachineRatio>> machine_ratios(const std::string& path, Engine engine, int jobs,
                                                  const Sets& sets) {
   ASSIGN_OR_RETURN(const std::vector<Case> cases, read_cases(path));
-  ASSIGN_OR_RETURN(const std::vector<CaseRow> rows, predict(cases, engine, jobs, sets));
+  ASSIGN_OR_RETURN(std::vector<CaseRow> rows, predict(cases, engine, jobs, sets));
+  for (CaseRow& row : rows) set_sizes(&row.run);
   std::vector<MachineRatio> ratios;
   RowGroup all;
   for (const CaseRow& row : rows) all.push_back(&row);
