@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <limits>
+
 #include "exec/backends/backends.h"
 #include "report/text/comm_table.h"
 #include "schedule/program/validate.h"
@@ -63,6 +65,11 @@ TEST_CASE("sizes are counted as nccl-tests counts them") {
   CHECK(*comm_sizes(1024, 5000, 2, 1) == std::vector<Bytes>{1024, 2048, 4096});
   CHECK(*comm_sizes(1000, 2000, 1, 500) == std::vector<Bytes>{1000, 1500, 2000});
   CHECK_FALSE(comm_sizes(4, 1 << 30, 1, 4).ok());
+  // The size behind the last one is no 64-bit number.
+  constexpr Bytes kLargest = std::numeric_limits<Bytes>::max();
+  CHECK(*comm_sizes(kLargest / 2, kLargest, 3, 1) == std::vector<Bytes>{kLargest / 2});
+  CHECK(*comm_sizes(kLargest - 5, kLargest, 1, 4) ==
+        std::vector<Bytes>{kLargest - 5, kLargest - 1});
 }
 
 TEST_CASE("all blocks are one valid Program, and ranks of one role share a body") {

@@ -114,6 +114,8 @@ Result<std::vector<Bytes>> comm_sizes(Bytes least, Bytes most, int factor, Bytes
   CHECK(least > 0 && step > 0);
   constexpr std::size_t kMost = 1000;
   std::vector<Bytes> sizes;
+  // The last size that another one may follow: compared so, no size overflows.
+  const Bytes last = factor > 1 ? most / factor : most - step;
   for (Bytes size = least; size <= most; size = factor > 1 ? size * factor : size + step) {
     sizes.push_back(size);
     if (sizes.size() > kMost)
@@ -121,6 +123,7 @@ Result<std::vector<Bytes>> comm_sizes(Bytes least, Bytes most, int factor, Bytes
           fmt::format("--stepbytes: found more than {} sizes from {} to {} bytes, "
                       "expected a larger step, or --stepfactor",
                       kMost, least, most)};
+    if (size > last) break;
   }
   return sizes;
 }
