@@ -11,12 +11,14 @@
 namespace tandem {
 namespace {
 
-// An order of the pipeline, and its name in PyTorch.
+// An order of the pipeline, its name in PyTorch, and the stages that torchtitan gives a rank where
+// no layers_per_stage says them.
 struct TorchOrderName {
   std::string_view order, torch_name;
+  int stages_a_rank = 2;
 };
-constexpr TorchOrderName kSchedules[] = {{"1f1b", "1F1B"},
-                                         {"gpipe", "GPipe"},
+constexpr TorchOrderName kSchedules[] = {{"1f1b", "1F1B", 1},
+                                         {"gpipe", "GPipe", 1},
                                          {"interleaved", "Interleaved1F1B"},
                                          {"looped-bfs", "LoopedBFS"},
                                          {"interleaved-zb", "InterleavedZeroBubble"},
@@ -140,8 +142,10 @@ class TitanWriter {
     if (static_cast<long long>(layers.size()) == pp_ * vpp) return write_stage_layers(layers);
     if (!layers.empty())
       return keys_->leave("parallel.layers_per_stage", "expected one for each of pp x vpp stages");
-    // Without layers_per_stage a rank has 2 stages in torchtitan's schedules of several stages.
-    if (vpp != 2) keys_->leave("parallel.vpp", "layers_per_stage says it: model.layers is unknown");
+    const int stages =
+        known == std::end(kSchedules) ? 1 : known->stages_a_rank;  // 1: of its default
+    if (vpp != stages)
+      keys_->leave("parallel.vpp", "layers_per_stage says it: model.layers is unknown");
   }
 
   // Writes the layers of each stage: equally many, or one fewer (`less`) in the first and the last,

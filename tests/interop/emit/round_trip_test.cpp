@@ -307,4 +307,24 @@ TEST_CASE("torchtitan's stages are listed where the plan has other numbers of la
   CHECK(has(*even, "    --parallelism.pipeline_parallel_layers_per_stage 16\n"));
 }
 
+TEST_CASE("torchtitan's stages of unknown layers are listed where its schedule has others a rank") {
+  PlanSettings plan = with(kChosen, {{"parallel.pp", "2"}});
+  plan.erase("model.layers");
+  const auto lists = [&](const char* order, const char* vpp) {
+    plan["schedule.order"] = order;
+    plan["parallel.vpp"] = vpp;
+    const auto text = emit_plan("torchtitan", plan);
+    REQUIRE(text.ok());
+    return has(*text, "# not expressed: parallel.vpp = ");
+  };
+  for (const char* order : {"1f1b", "gpipe"}) {
+    CHECK_FALSE(lists(order, "1"));
+    CHECK(lists(order, "2"));
+  }
+  for (const char* order : {"interleaved", "zbv"}) {
+    CHECK_FALSE(lists(order, "2"));
+    CHECK(lists(order, "3"));
+  }
+}
+
 }  // namespace tandem
