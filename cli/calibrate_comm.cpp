@@ -43,7 +43,7 @@ struct CommShape {
 };
 struct MeasuredGroup {
   std::vector<LoggedTable> tables;
-  std::vector<DeviceId> devices;  // of the ranks
+  std::vector<std::vector<DeviceId>> devices;  // by table: its ranks', the first of each node
 };
 using MeasuredGroups = std::map<CommShape, MeasuredGroup>;
 
@@ -158,11 +158,10 @@ Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const Clu
       }
       ASSIGN_OR_RETURN(const std::vector<int> nodes, ranks_of_nodes(table, spec, options));
       MeasuredGroup& group = groups[{*kind, table.ranks, static_cast<int>(nodes.size())}];
-      // The last table of a shape places its ranks, on the first GPUs of each node.
-      group.devices.clear();
+      std::vector<DeviceId>& devices = group.devices.emplace_back();
       for (std::size_t node = 0; node < nodes.size(); ++node) {
         for (int i = 0; i < nodes[node]; ++i)
-          group.devices.push_back(DeviceId{static_cast<int>(node) * spec.gpus_per_node + i});
+          devices.push_back(DeviceId{static_cast<int>(node) * spec.gpus_per_node + i});
       }
       group.tables.push_back(std::move(table));
     }
@@ -180,12 +179,12 @@ Result<std::optional<JudgedFit>> fit_group(const CommShape& shape, const Measure
   table.nodes = shape.nodes;
   for (int rank = 0; rank < shape.ranks; ++rank) table.test.members.push_back(Rank{rank});
   JudgedFit judged;
-  for (const LoggedTable& logged : group.tables) {
-    for (const LoggedTime& time : logged.times) {
+  for (std::size_t i = 0; i < group.tables.size(); ++i) {
+    for (const LoggedTime& time : group.tables[i].times) {
       table.rows.push_back({{time.bytes, 0}, time.seconds});  // no fit needs the elements' count
       judged.times.push_back(
           {time.bytes, time.seconds,
-           to_seconds(collective_ns(cluster, shape.kind, time.bytes, group.devices))});
+           to_seconds(collective_ns(cluster, shape.kind, time.bytes, group.devices[i]))});
     }
   }
   const auto fits = fit({table});

@@ -80,6 +80,25 @@ TEST_CASE("two tables that differ are named with the size at which they differ m
   CHECK_FALSE(has(sandbox.tandem(kCalibrate + "a.txt a.txt").out, "the fit has both"));
 }
 
+TEST_CASE("each table's ranks are priced where they are, whatever the order of the files") {
+  const Sandbox sandbox;
+  const MadeCommLog log{.factor = 11.0 / 6, .ranks = 12, .hosts = 2};
+  std::string text = log.text();
+  sandbox.file("even.txt", text);  // 6 + 6
+  for (const char* rank : {"6", "7"}) {
+    const std::string line = fmt::format("Pid   10{} on   host-", rank);
+    text.replace(text.find(line + "1"), line.size() + 1, line + "0");
+  }
+  sandbox.file("uneven.txt", text);  // 8 + 4
+  const auto told = [&](const std::string& files) {
+    const Ran ran = sandbox.tandem("calibrate comm --wide --cluster dgx-h100 " + files);
+    check_done(ran);
+    return ran.out;
+  };
+  CHECK(told("even.txt even.txt") != told("uneven.txt uneven.txt"));
+  CHECK(told("even.txt uneven.txt") == told("uneven.txt even.txt"));
+}
+
 TEST_CASE("tables of another GPU than the cluster's are told") {
   const Sandbox sandbox;
   const MadeCommLog log{.factor = 1.75, .ranks = 8};
