@@ -71,6 +71,13 @@ see(async () => {
   report.live.stop();
   while (report.live.busy) await pause(10);
   seen.stopped = document.getElementById("live-failure").textContent;
+
+  // Undo that comes to nothing drops the step that it took, and no other.
+  const steps = report.live.past.length;
+  document.getElementById("live-undo").click();
+  report.live.stop();
+  while (report.live.busy) await pause(10);
+  seen.dropped = steps - report.live.past.length;
   seen.again = await choose("variability.jitter", 0.02);
 
   // An engine that breaks says so, and is started again.

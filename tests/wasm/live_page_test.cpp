@@ -121,6 +121,7 @@ TEST_CASE("a live page changes, refuses, undoes, stops and goes on, with the pro
   CHECK(seen.at("zbv").at("changes").at("parallel.vpp") == 2);
   CHECK(seen.at("undone") == true);
   CHECK(seen.at("stopped").get<std::string>().find("stopped") != std::string::npos);
+  CHECK(seen.at("dropped") == 1);
   CHECK(seen.at("emptied") == true);  // an empty field takes the setting back
   for (const char* after : {"zbv", "again", "afterBreak"})
     CHECK(Json::diff(printed(box, seen.at(after).at("command")),

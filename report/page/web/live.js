@@ -125,7 +125,7 @@ class Live {
   // Simulates with other changes, and drops what a search has found. `asked`: the key that the user
   // chose, beside which others may change; null: all changes were chosen.
   begin(changes, asked = null, remember = true) {
-    if (remember) this.past.push(this.changes);
+    if (remember && this.past[this.past.length - 1] !== this.changes) this.past.push(this.changes);
     this.asked = asked;
     if (this.searcher) this.searcher.stop();
     byId("live-found").replaceChildren();
@@ -170,8 +170,17 @@ class Live {
     } catch (error) {
       if (run !== this.run) return;
       this.changes = before;  // takes the refused value back
+      this.forget(changes, before);
       if (!this.wanted) this.refused(error);
     }
+  }
+
+  // Drops a refused step from the history. If a step that is wanted by now began at the refused
+  // changes, it begins at those before them, as the refused one did; of Undo nothing is left there.
+  forget(changes, before) {
+    const past = this.past.filter((each) => each !== changes);
+    if (past.length === this.past.length && past[past.length - 1] === before) past.pop();
+    this.past = past;
   }
 
   // Shows the figures and values of an answer.
@@ -194,7 +203,6 @@ class Live {
 
   // Shows the values as they are, with the engine's reason beside the control.
   refused(error) {
-    this.past.pop();
     this.controls.show(this.now, this.run.began.values, this.words);
     const beside = this.controls.blame(error.keys, error.message, this.asked);
     this.say(beside ? "Refused: the values are as before." : "");
