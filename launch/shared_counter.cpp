@@ -111,7 +111,11 @@ Result<SharedCounter> SharedCounter::join(const LaunchedRank& own) {
     return Error{fmt::format("socketpair: {}", std::strerror(errno)), Error::Failed};
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) return Error{fmt::format("fork: {}", std::strerror(errno)), Error::Failed};
+  if (child < 0) {
+    const Error failed{fmt::format("fork: {}", std::strerror(errno)), Error::Failed};
+    for (const int end : ends) ::close(end);
+    return failed;
+  }
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == parent) {
