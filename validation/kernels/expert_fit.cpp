@@ -17,9 +17,10 @@ constexpr int kMostOfAnySize = 1 << 20;
 constexpr int kParts = 25;  // of the shapes: each is predicted by a fit to the others
 
 // Passes over an array of 16-bit numbers, as workload/model/blocks.cpp counts them. A copy of a
-// token is read and written, and read again for its token's sum; the sum is written once for each
-// token. The activation reads one or two inner arrays and writes one; pass_share, which is what
-// fusion and caches leave of passes, applies to it alone.
+// token is read and written, and read again for its token's sum. The timed rank is given the tokens
+// of all ranks, and writes a sum for each, also where none of its experts has a copy. The
+// activation reads one or two inner arrays and writes one; pass_share, which is what fusion and
+// caches leave of passes, applies to it alone.
 constexpr double kCopyPasses = 3, kTokenPasses = 1;
 constexpr double kInnerPasses = 2, kGatedInnerPasses = 3;
 

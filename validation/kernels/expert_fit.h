@@ -22,7 +22,7 @@ struct TimedExperts {
   DeviceSpec device;
   double cast_efficiency = 0;  // as in training on this GPU
   std::string precision;
-  int tokens = 0;  // of all ranks
+  int tokens = 0;  // of all ranks, each of which holds them all
   int hidden = 0, ffn = 0, experts = 0, top_k = 0, ep = 0;
   bool gated = false;
   // Experts' numbers of tokens are drawn from a density of x^-power, such as x^-1.2, and the
