@@ -197,10 +197,6 @@ Status print_program(const Scenario& scenario) {
 Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(Scenario scenario, load_first_run(options));
   if (options.format == "program") return print_program(scenario);
-  // An explanation draws no grid, so there is no size to check before the search.
-  if (options.explain && scenario.job.is_open()) {
-    ASSIGN_OR_RETURN(scenario, resolved(scenario));
-  }
   if (const Status shown = check_shown(scenario.job.order, options); !shown.ok()) {
     // If the order itself is wrong, that is the Error, and not its size.
     if (!scenario.job.is_open()) RETURN_IF_ERROR(named_order(scenario));
