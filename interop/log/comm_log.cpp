@@ -135,17 +135,17 @@ class RowCells {
     const auto last = std::find(columns_.rbegin(), columns_.rend(), columns_[wrong()]);
     return static_cast<std::size_t>(columns_.rend() - last) - 1;
   }
-  bool reduces() const { return !blank_redop_ && at(redop_) != "none" && !at(redop_).empty(); }
+  bool reduces() const { return !blank_redop_ && at(redop_) != kNoRedop && !at(redop_).empty(); }
 
  private:
   // Returns the first column of that name; the number of columns: there is none.
   std::size_t column(std::string_view name) const {
     return static_cast<std::size_t>(std::ranges::find(columns_, name) - columns_.begin());
   }
-
   const std::vector<std::string>&columns_, &words_;
-  std::size_t redop_;  // its column
-  bool blank_redop_;   // a number stands in its place
+  static constexpr std::string_view kNoRedop = "none";
+  std::size_t redop_;
+  bool blank_redop_;  // a number stands in its place
 };
 
 class CommLogReader {
