@@ -8,11 +8,11 @@
 
 #include "base/units.h"
 #include "job/idle_keys.h"
+#include "scenarios/costs.h"
 #include "topology/preset.h"
 #include "workload/memory/trainer.h"
 #include "workload/model/blocks.h"
 #include "workload/model/model.h"
-#include "workload/model/recipe.h"
 
 namespace tandem {
 namespace {
@@ -163,14 +163,12 @@ void add_unlikely_numbers(const Scenario& s, std::vector<std::string>* lines) {
 
 // Warns of an fp8 recipe that the tensor cores do not have.
 void add_recipe(const Scenario& s, std::vector<std::string>* lines) {
-  const DeviceSpec& device = s.cluster.spec.device;
-  const bool is_known_gpu = !device.name.empty() && !s.places.contains("cluster.tflops");
-  if (!lacks_mxfp8(device, s.job.plan) || !is_known_gpu || !s.costs.need_cluster()) return;
+  if (!lacks_recipe(s, s.job.plan)) return;
   lines->push_back(fmt::format(
       "{}: found train.fp8_recipe = mxfp8, which tensor cores of {} do not have: it is simulated "
       "as "
       "if they had",
-      s.place_of({"train.fp8_recipe"}), device.name));
+      s.place_of({"train.fp8_recipe"}), s.cluster.spec.device.name));
 }
 
 // Warns of experts in CUDA graphs whose number of tokens the CPU must know before it launches them.

@@ -136,6 +136,12 @@ bool has_own_gpu(const Scenario& s) {
                              [&](const char* key) { return s.places.contains(key); });
 }
 
+bool lacks_recipe(const Scenario& s, const Plan& plan) {
+  const DeviceSpec& device = s.cluster.spec.device;
+  const bool is_known_gpu = !device.name.empty() && !s.places.contains("cluster.tflops");
+  return is_known_gpu && s.costs.need_cluster() && lacks_mxfp8(device, plan);
+}
+
 Status complete_calibration(Scenario* s) {
   const FrameworkProfile& profile = s->costs.profile;
   const std::string gpu = has_own_gpu(*s) ? "" : s->cluster.spec.device.name;

@@ -9,7 +9,9 @@
 #include <iterator>
 
 #include "base/nearest.h"
+#include "planning/tune/hybrid_letters.h"
 #include "planning/tune/layout_keys.h"
+#include "scenarios/costs.h"
 
 namespace tandem {
 namespace {
@@ -36,6 +38,7 @@ constexpr std::string_view kGraphConfig = "Megatron-LM, core/transformer/cuda_gr
 constexpr std::string_view kSchedules = "Megatron-LM, core/pipeline_parallel/schedules.py";
 constexpr std::string_view kParallelConfig = "Megatron-LM, core/model_parallel_config.py";
 constexpr std::string_view kScales = "Transformer Engine's recipes: rowwise is torchao's";
+constexpr std::string_view kMicroScales = "Transformer Engine: check_mxfp8_support";
 constexpr std::string_view kUserbuffers = "Transformer Engine, pytorch/module/base.py: userbuffers";
 constexpr std::string_view kLinear = "Megatron-LM, core/extensions/transformer_engine.py: TELinear";
 constexpr std::string_view kTransformerEngine = "Transformer Engine's ring attention, always on";
@@ -62,6 +65,7 @@ constexpr std::string_view kTitanDims = "torchtitan, distributed/parallel_dims.p
 constexpr std::string_view kTitanPipeline = "torchtitan, distributed/pipeline_parallel.py";
 constexpr std::string_view kTitanDecoder = "torchtitan, models/common/decoder.py";
 constexpr std::string_view kTitanCheckpoints = "torchtitan, distributed/activation_checkpoint.py";
+constexpr std::string_view kTitanMicroScales = "torchtitan, components/quantization/mx.py";
 constexpr std::string_view kTitanConfigs = "torchtitan, config/configs.py";
 
 constexpr AllowedValues kMegatronValues[] = {
@@ -123,39 +127,8 @@ bool cuts_evenly(Base b, Tried t) {
   return (layers % stages == 0 || (layers + 2) % stages == 0) && fills_stages(b, t);
 }
 
-// Whether the model is what Megatron-LM calls a hybrid: with Mamba layers, or with attention and
-// MLP as layers of their own.
-bool is_hybrid(const Model& model) {
-  return model.kinds.empty() ? model.mixer == Mixer::Mamba || model.halves() == 1
-                             : std::ranges::any_of(model.kinds, is_hybrid);
-}
-
 bool has_latent_attention(const Model& model) {
   return model.latent() || std::ranges::any_of(model.kinds, has_latent_attention);
-}
-
-// Returns a layer's letters in Megatron-LM's patterns of hybrid models; empty: it has none.
-std::string letters_of(const Model& layer) {
-  if (layer.mixer == Mixer::Linear) return "";
-  std::string letters;
-  if (layer.mixer == Mixer::Mamba) letters = "M";
-  if (layer.mixer == Mixer::Heads) letters = "*";
-  if (layer.mixer == Mixer::Latent) letters = "+";
-  if (layer.has_mlp) letters += layer.experts > 0 ? 'E' : '-';
-  return letters;
-}
-
-// Returns the letters of a hybrid model's layers, parted by spaces. Returns nothing for other
-// models, for multi-token prediction, and if a layer has no letters.
-std::string hybrid_letters(const Model& model) {
-  std::string all;
-  if (!is_hybrid(model) || model.mtp_layers > 0) return all;
-  for (int i = 0; i < model.layers; ++i) {
-    const std::string letters = letters_of(model.layer(i));
-    if (letters.empty()) return "";
-    all += (all.empty() ? "" : " ") + letters;
-  }
-  return all;
 }
 
 // Whether Megatron-LM cuts a hybrid into these stages by itself. Otherwise its pattern needs bars
@@ -208,6 +181,8 @@ bool can_recompute_modules(Base b, Tried t) {
   return !plan.recompute_modules.moe_act && !plan.recompute_modules.layernorm;
 }
 
+bool has_recipe(Base b, Tried t) { return !lacks_recipe(b, plan_of(b, t)); }
+
 // Whether tp divides the heads of keys and values.
 bool cuts_heads(const Model& model, int tp) {
   return model.kinds.empty()
@@ -238,6 +213,7 @@ constexpr FrameworkRule kMegatronRules[] = {
      }},
     {"fp8 without rowwise scales", kScales, OfLayout,
      [](Base b, Tried t) { return plan_of(b, t).fp8_recipe != Fp8Recipe::Rowwise; }},
+    {"mxfp8 on tensor cores that have it only", kMicroScales, OfLayout, has_recipe},
     {"overlap.tensor neither in nvfp4 nor in fp8 with blockwise scales", kUserbuffers, OfLayout,
      [](Base b, Tried t) {
        const Plan plan = plan_of(b, t);
@@ -402,6 +378,7 @@ constexpr FrameworkRule kTitanRules[] = {
        return t.layout.cp == 1 || (b.job.plan.context_comm == ContextComm::AllGather &&
                                    b.job.model.seq % (2 * t.layout.cp) == 0);
      }},
+    {"mxfp8 on tensor cores that have it only", kTitanMicroScales, OfLayout, has_recipe},
     {"tp divides the heads of keys", kTitanDecoder, OfLayout,
      [](Base b, Tried t) { return cuts_heads(b.job.model, t.layout.tp); }},
     {"experts are whole if ep > 1, else cut by tp", kTitanDims, OfLayout,

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/split.h"
+#include "scenarios/costs.h"
 #include "workload/cost/kernel.h"
 
 namespace tandem {
@@ -53,6 +54,18 @@ Ints precisions(const Scenario& base, const Layout&) {
   Ints all = up_to(std::size(kPrecisions));
   std::erase_if(all, [&](int i) {
     return !base.cluster.spec.device.flops_per_s.contains(precision_word(i));
+  });
+  return all;
+}
+
+// Returns the recipes that the GPU's tensor cores have.
+Ints fp8_recipes(const Scenario& base, const Layout&) {
+  Ints all = up_to(std::size(kFp8Recipes));
+  std::erase_if(all, [&](int i) {
+    Plan plan = base.job.plan;
+    plan.precision = "fp8";
+    plan.fp8_recipe = static_cast<Fp8Recipe>(i);
+    return lacks_recipe(base, plan);
   });
   return all;
 }
@@ -144,8 +157,8 @@ const LayoutKey kLayoutKeys[] = {
      PLAN_MEMBER(micro_batch)},
     {"train.precision", precision_word, precisions, nullptr, LAYOUT_MEMBER(precision), nullptr,
      write_precision, /*only_named=*/true},
-    {"train.fp8_recipe", fp8_recipe_word, [](S, L) { return up_to(std::size(kFp8Recipes)); },
-     is_fp8, LAYOUT_MEMBER(fp8_recipe), nullptr, write_fp8_recipe, /*only_named=*/true},
+    {"train.fp8_recipe", fp8_recipe_word, fp8_recipes, is_fp8, LAYOUT_MEMBER(fp8_recipe), nullptr,
+     write_fp8_recipe, /*only_named=*/true},
     {"parallel.dispatcher", dispatcher_word, [](S, L) { return up_to(std::size(kDispatchers)); },
      [](S, L l) { return l.ep > 1; }, LAYOUT_MEMBER(dispatcher), nullptr, write_dispatcher,
      /*only_named=*/true},

@@ -18,6 +18,7 @@
 #include "planning/tune/frameworks.h"
 #include "planning/tune/stage_level.h"
 
+#include "scenarios/costs.h"
 namespace tandem {
 namespace {
 
@@ -296,7 +297,7 @@ std::string assumed_trainer(const Scenario& base, const Space& space) {
 }
 
 // Checks that kernels have prices in each precision that the user names: the GPU must have a rate
-// for it, and a cost table must have been measured in it.
+// for it, and a cost table must have been measured in it. Also checks that the GPU has the recipes.
 Status check_precisions(const Scenario& base, const Space& space) {
   for (const std::string& precision : space.named("train.precision")) {
     const CostModel prices = cost_model(base.costs, base.cluster.spec.device, precision);
@@ -306,6 +307,15 @@ Status check_precisions(const Scenario& base, const Space& space) {
       return Error{
           fmt::format("--among: found train.precision = {}, expected {}, in which "
                       "costs.table was measured",
+  const std::vector<std::string> recipes = space.named("train.fp8_recipe");
+  Plan plan = base.job.plan;
+  plan.precision = "fp8";
+  plan.fp8_recipe = Fp8Recipe::Mxfp8;
+  if (std::ranges::find(recipes, "mxfp8") != recipes.end() && lacks_recipe(base, plan))
+    return Error{fmt::format(
+        "--among: found train.fp8_recipe = mxfp8, which tensor cores of {} do not have, expected "
+        "delayed, current, blockwise or rowwise",
+        base.cluster.spec.device.name)};
                       precision, base.job.plan.precision)};
   }
   return Done{};

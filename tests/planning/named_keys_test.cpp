@@ -224,5 +224,36 @@ TEST_CASE("values of named keys that are none are refused by name") {
   CHECK(tuned.error().text().find("--among: train.precision") != std::string::npos);
 }
 
+TEST_CASE("mxfp8 is searched on GPUs alone whose tensor cores have it") {
+  const Names fp8 = {"train.precision=fp8", "cluster.preset=dgx-h100"};
+  const Names named = {"train.fp8_recipe=current,mxfp8", "parallel.tp=1", "parallel.pp=1"};
+  const auto recipes = [&](const Scenario& base) {
+    std::set<Fp8Recipe> found;
+    for (const Layout& cut : among(named).cuts(base))
+      found.insert(plan_of(base, {.layout = cut}).fp8_recipe);
+    return found;
+  };
+  const Scenario h100 = four_gpus(fp8);
+  const Scenario b200 = four_gpus({fp8[0], "cluster.preset=dgx-b200"});
+  CHECK(recipes(h100) == std::set{Fp8Recipe::Current});
+  CHECK(recipes(b200) == std::set{Fp8Recipe::Current, Fp8Recipe::Mxfp8});
+  const auto tuned = tune(h100, among(named), {.engine = Engine::Ideal});
+  REQUIRE(!tuned.ok());
+  CHECK(tuned.error().kind == Error::BadInput);
+  CHECK(tuned.error().text() ==
+        "--among: found train.fp8_recipe = mxfp8, which tensor cores of H100-SXM5-80GB do not "
+        "have, expected delayed, current, blockwise or rowwise");
+  // What the scenario states a framework refuses.
+  const Candidate plan = {{.dp = 4}, {"none", false}, {2, true, true}};
+  for (const char* framework : {"megatron", "torchtitan"}) {
+    const auto broken = [&](const char* preset) {
+      const Scenario own = four_gpus({fp8[0], "train.fp8_recipe=mxfp8", preset});
+      return broken_rule(**framework_named(framework), own, plan);
+    };
+    CHECK(broken("cluster.preset=dgx-h100") == "mxfp8 on tensor cores that have it only");
+    CHECK(broken("cluster.preset=dgx-b200").empty());
+  }
+}
+
 }  // namespace
 }  // namespace tandem

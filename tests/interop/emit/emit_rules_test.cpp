@@ -63,7 +63,8 @@ constexpr std::string_view kWritten[] = {
 const std::vector<Names> kSettings = {
     {"train.precision=\"fp8\""},
     {"train.precision=\"fp8\"", "train.fp8_param_gather=true"},
-    {"train.precision=\"fp8\"", "train.fp8_recipe=\"mxfp8\"", "train.fp8_param_gather=true"},
+    {"train.precision=\"fp8\"", "train.fp8_recipe=\"mxfp8\"", "train.fp8_param_gather=true",
+     "cluster.preset=\"dgx-b200\""},
     {"train.fp8_param_gather=true"},
     {"train.precision=\"fp8\"", "train.flash_attention=true", "train.fp8_attention=true"},
     {"train.optimizer_offload=0.5"},
