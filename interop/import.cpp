@@ -240,6 +240,24 @@ void leave_out_dispatch(ImportedPlan* plan) {
   });
 }
 
+// Assumes sequence parallelism where an option puts tensor ranks and experts together, which need
+// it.
+void assume_sequence_parallel(ImportedPlan* plan) {
+  const auto is_set = [](const ImportedKey& key) { return key.source == ImportedKey::Set; };
+  const auto tp = std::ranges::find(plan->keys, "parallel.tp", &ImportedKey::key);
+  const auto experts = std::ranges::find_if(plan->keys, [](const ImportedKey& key) {
+    return key.key.starts_with("model.") && key.key.ends_with(".experts") &&
+           key.value != KeyValue(std::int64_t{0});
+  });
+  const bool are_together = plan->whole_of("parallel.tp").value_or(1) > 1 &&
+                            experts != plan->keys.end() && (is_set(*tp) || is_set(*experts));
+  if (!are_together || plan->has("train.sequence_parallel")) return;
+  plan->assumed.push_back(
+      fmt::format("train.sequence_parallel = true: experts need it with parallel.tp = {} ({})",
+                  toml_value(tp->value), is_set(*tp) ? tp->comment : tp->where));
+  plan->set("train.sequence_parallel", true, "experts need it with parallel.tp > 1");
+}
+
 // Lists the files that given files read and that were not given. Errors: a missing file that states
 // the plan, or one that may state the model where no given file does.
 Status check_wanted(const std::vector<ImportSource>& sources, ImportedPlan* plan) {
@@ -318,8 +336,10 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
   if (!plan.conflicts.empty() && !options.keeps_conflicts) return plan.conflicts.front().error;
   complete_measured(&plan);  // turns a log's tokens a second into seconds of an iteration
   RETURN_IF_ERROR(check_wanted(sources, &plan));
-  // A scenario may cut the layers in its own way.
-  if (!options.keeps_conflicts) RETURN_IF_ERROR(check_stages(plan));
+  // A scenario may cut the layers in its own way, and says itself what it needs.
+  if (options.keeps_conflicts) return plan;
+  assume_sequence_parallel(&plan);
+  RETURN_IF_ERROR(check_stages(plan));
   return plan;
 }
 

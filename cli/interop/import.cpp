@@ -21,6 +21,7 @@
 #include "planning/simulate/chakra_run.h"
 #include "scenarios/scenario.h"
 #include "scenarios/setting.h"
+#include "schedule/order/named_orders.h"
 #include "schedule/program/program_text.h"
 #include "topology/preset.h"
 
@@ -91,20 +92,24 @@ Status import_traces(const ImportCommand& options) {
   return Done{};
 }
 
-// Checks that the job's GPUs make whole pipelines: pp stages, each of a multiple of tp * cp GPUs
-// (outside the experts) and of ep * expert_tp (inside them). Without this check a launch script
-// that has 1 node where its user fills in a number would give a job that cannot run.
-Status check_gpus(const ImportedPlan& plan) {
+// Returns the GPUs that the plan takes at least: pp stages, each of a multiple of tp * cp GPUs
+// (outside the experts) and of ep * expert_tp (inside them).
+std::int64_t least_gpus(const ImportedPlan& plan) {
   constexpr std::int64_t kMost = 4096;  // keeps the product of sizes within 64 bits
   const auto size = [&](IntegerKey key, std::int64_t otherwise) {
     return std::clamp<std::int64_t>(plan.whole_of(key).value_or(otherwise), 1, kMost);
   };
+  const std::int64_t tp = size("parallel.tp", 1);
+  return size("parallel.pp", 1) * std::lcm(tp * size("parallel.cp", 1),
+                                           size("parallel.ep", 1) * size("parallel.expert_tp", tp));
+}
+
+// Checks that the job's GPUs make whole pipelines. Without this check a launch script that has 1
+// node where its user fills in a number would give a job that cannot run.
+Status check_gpus(const ImportedPlan& plan) {
   const auto gpus = plan.whole_of("cluster.gpus");
   if (!gpus) return Done{};
-  const std::int64_t tp = size("parallel.tp", 1);
-  const std::int64_t least =
-      size("parallel.pp", 1) * std::lcm(tp * size("parallel.cp", 1),
-                                        size("parallel.ep", 1) * size("parallel.expert_tp", tp));
+  const std::int64_t least = least_gpus(plan);
   if (*gpus % least == 0) return Done{};
   const auto key = std::ranges::find(plan.keys, "cluster.gpus", &ImportedKey::key);
   // If --gpus gave the number, it has no place in a file. Its comment then names the option.
@@ -112,6 +117,41 @@ Status check_gpus(const ImportedPlan& plan) {
                    fmt::format("found {} GPUs ({}), expected a multiple of {}, which its tp, pp, "
                                "cp, ep and expert_tp take: give --gpus {}",
                                *gpus, key->comment, least, least));
+}
+
+// Returns the line by which simulate refuses the plan; empty: it takes it. Where no file says which
+// GPUs or how many, and where `has_links` says that their links are not written yet, others stand
+// for them, and faults of theirs do not count.
+std::string refusal_of(const ImportedPlan& plan, bool has_links) {
+  const bool has_number = plan.has("cluster.gpus");
+  const bool is_known = !has_links && (plan.has("cluster.preset") || plan.has("cluster.gpu"));
+  Settings settings;
+  for (const ImportedKey& key : plan.keys) {
+    if (is_known || !key.key.starts_with("cluster.") || key.key == "cluster.gpus")
+      settings[key.key] = {key.value, key.where.empty() ? key.comment : key.where};
+  }
+  if (!is_known) settings["cluster.preset"] = {std::string("dgx-b200"), ""};
+  if (!has_number) {
+    settings["cluster.gpus"] = {least_gpus(plan), ""};
+    settings.erase("parallel.dp");
+  }
+  const auto scenario = make_scenario("", "plan", settings);
+  if (scenario.ok()) {
+    // The order's own rules, on numbers of microbatches, wait for a run.
+    const JobSettings& job = scenario->job;
+    const bool can_check = has_number && !job.is_open() && job.order_file.empty();
+    const Status ordered = can_check ? check_order(job.order) : Done{};
+    if (ordered.ok()) return "";
+    return scenario->placed(ordered.error().or_of({"schedule.order", "parallel.vpp"})).text();
+  }
+  const bool is_of_others =
+      std::ranges::any_of(scenario.error().place.keys, [&](const std::string& key) {
+        const bool is_of_number = key == "cluster.gpus" || key == "parallel.dp" ||
+                                  key.ends_with("_batch") || key == "parallel.hsdp_shard" ||
+                                  key == "parallel.zero_hpz";
+        return is_of_number ? !has_number : key.starts_with("cluster.") && !is_known;
+      });
+  return is_of_others ? "" : scenario.error().text();
 }
 
 // Refuses files that leave parts of a job unknown. A source is "config.json (Hugging Face
@@ -220,6 +260,8 @@ Status run_import(const ImportCommand& options) {
   leave_out_future_keys(&plan);
   if (const auto size = size_of(plan); size.ok()) {
     plan.size = *size;
+    const std::string refusal = must_be_whole ? refusal_of(plan, !links.empty()) : "";
+    if (!refusal.empty()) say("warning: simulate refuses this plan: " + refusal);
   } else if (must_be_whole) {
     say("warning: the model cannot be simulated as it is: " + size.error().text());
   }

@@ -103,6 +103,41 @@ TEST_CASE("a sweep runs again what names a file that has changed, alone or in a 
   }
 }
 
+TEST_CASE("import says how simulate refuses a plan that it writes") {
+  const Sandbox box;
+  // A mixture of experts, whose tensor ranks and further flags follow.
+  const std::string script =
+      "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 8 --hidden-size 2048 "
+      "--num-attention-heads 16 --seq-length 4096 --vocab-size 32000 --num-experts 8 "
+      "--moe-grouped-gemm --micro-batch-size 1 --global-batch-size 64 --bf16 \\\n"
+      " --tensor-model-parallel-size ";
+  box.file("one.sh", script + "1\n");
+  box.file("two.sh", script + "2\n");
+  const std::string two_of_experts =
+      "warning: simulate refuses this plan: two.sh:2: train.sequence_parallel: found false, "
+      "expected true for model.experts with parallel.tp = 2\n";
+  for (const std::string gpus : {"", " --cluster dgx-h100"})
+    CHECK(box.tandem("import two.sh -o two.toml" + gpus).err == two_of_experts);
+  check_refused(box.tandem("simulate two.toml"), "two.toml:");
+  // An option makes it so: import assumes what the plan needs.
+  const std::string own = "import one.sh --cluster dgx-h100 -o one.toml --set ";
+  const Ran assumed = box.tandem(own + "parallel.tp=2");
+  CHECK(assumed.err.empty());
+  CHECK(has(assumed.out, "one.toml: 18 keys; 2 assumed, "));
+  CHECK(has(box.read("one.toml"),
+            "# assumed: train.sequence_parallel = true: experts need it with parallel.tp = 2 "
+            "(--set)\n"));
+  check_done(box.tandem("simulate one.toml --engine ideal"));
+  CHECK(has(box.tandem(own + "parallel.tp=2 --set train.sequence_parallel=false").err,
+            "warning: simulate refuses this plan: --set: train.sequence_parallel: found false, "));
+  CHECK(has(box.tandem(own + "parallel.micro_batch=3").err,
+            "warning: simulate refuses this plan: one.sh:1: found parallel.global_batch = 64, "));
+  // Three microbatches are no rounds of two ranks.
+  CHECK(
+      has(box.tandem(own + "parallel.pp=2 --set parallel.vpp=2 --set parallel.global_batch=24").err,
+          "warning: simulate refuses this plan: --set: order interleaved: "));
+}
+
 TEST_CASE("what cannot be imported is refused in one line, and nothing is written") {
   const Sandbox box;
   box.file("config.json", kLlama);

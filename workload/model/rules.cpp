@@ -192,7 +192,7 @@ Status check_experts(const Model& model, const Plan& plan, bool others_have_expe
     return found_word({"model.pad_to_capacity"}, "true", "model.capacity_factor with it");
   // Megatron-LM requires this, too: otherwise each tensor rank would send every token.
   if (plan.tp > 1 && !plan.sequence_parallel)
-    return found_word({"train.sequence_parallel"}, "false",
+    return found_word({"train.sequence_parallel", "parallel.tp"}, "false",
                       fmt::format("true for model.experts with parallel.tp = {}", plan.tp));
   const std::int64_t replicas = static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp;
   const Multiple multiples[] = {
