@@ -16,9 +16,10 @@
 #include "job/failed_links.h"
 #include "job/site.h"
 #include "planning/tune/frameworks.h"
+#include "planning/tune/own_plan.h"
 #include "planning/tune/stage_level.h"
-
 #include "scenarios/costs.h"
+
 namespace tandem {
 namespace {
 
@@ -194,9 +195,11 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
       add("variant", variant);
   }
   if (by_rules) add("rules", *by_rules);
-  played.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
-  scenarios.push_back(base);
-  const int own = static_cast<int>(scenarios.size()) - 1;
+  const int own = options.own_refused.empty() ? static_cast<int>(scenarios.size()) : -1;
+  if (options.own_refused.empty()) {
+    played.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
+    scenarios.push_back(base);
+  }
   levels->clear();  // frees memory for the runs
   std::vector<Result<RunResult>> results = play_in_time(base, scenarios, own, is_late, options);
   std::vector<Finalist> finalists;
@@ -263,17 +266,12 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
 
 // Returns the keys that the scenario sets and the search's plans do not have (Tuned::cleared).
 std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) {
-  constexpr std::string_view kCleared[] = {"overlap.batch_p2p", "parallel.layers_per_stage",
-                                           "parallel.layout", "schedule.group",
-                                           "schedule.memory_limit"};
   std::vector<std::string> cleared;
   for (const auto& [key, place] : base.places) {
     // A search leaves ZeRO's groups as they are, unless the user names sizes.
     const bool is_named_zero =
         (key == "parallel.hsdp_shard" || key == "parallel.zero_hpz") && !space.named(key).empty();
-    const bool is_of_one_gemm = key.starts_with("overlap.gemm");
-    const bool is_listed = std::ranges::find(kCleared, key) != std::end(kCleared);
-    if (is_listed || is_named_zero || is_of_one_gemm) cleared.push_back(key);
+    if (is_cleared_by_search(key) || is_named_zero) cleared.push_back(key);
   }
   return cleared;
 }
@@ -307,6 +305,8 @@ Status check_precisions(const Scenario& base, const Space& space) {
       return Error{
           fmt::format("--among: found train.precision = {}, expected {}, in which "
                       "costs.table was measured",
+                      precision, base.job.plan.precision)};
+  }
   const std::vector<std::string> recipes = space.named("train.fp8_recipe");
   Plan plan = base.job.plan;
   plan.precision = "fp8";
@@ -316,8 +316,6 @@ Status check_precisions(const Scenario& base, const Space& space) {
         "--among: found train.fp8_recipe = mxfp8, which tensor cores of {} do not have, expected "
         "delayed, current, blockwise or rowwise",
         base.cluster.spec.device.name)};
-                      precision, base.job.plan.precision)};
-  }
   return Done{};
 }
 
@@ -448,11 +446,13 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
               .verdicts = found.verdicts,
               .cleared = cleared_keys(base, space),
               .trainer = options.trainer,
-              .assumes = assumed_trainer(base, space)};
+              .assumes = assumed_trainer(base, space),
+              .own_refused = options.own_refused};
   tuned.bound_ns = std::min(found.result.bound_ns, tuned.best_ns);
   if (options.framework != nullptr) {
     tuned.framework = options.framework->name;
-    tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base));
+    if (options.own_refused.empty())
+      tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base));
   }
   tuned.finalists = play_best(base, space, found.best, found.by_rules, &levels, is_late, options);
   const Result<RunResult>& winner = tuned.finalists.front().result;

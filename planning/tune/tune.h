@@ -77,13 +77,16 @@ struct Tuned {
   // Says whose memory plans count where nothing names a framework; empty: something does, or all
   // count alike.
   std::string assumes;
-  std::string own_breaks;  // the framework's rule that the scenario's own plan breaks; empty: none
+  std::string own_breaks;   // the framework's rule that the scenario's own plan breaks; empty: none
+  std::string own_refused;  // of options; then "own" is no finalist
 };
 
 struct TuneOptions {
   const Framework* framework = nullptr;  // the space is narrowed to its plans
   // The framework's settings (trainer_settings()), which the scenario has.
   std::vector<std::pair<std::string, std::string>> trainer = {};
+  // The Error of the scenario's own plan, in whose place it has another (own_plan.h); empty: none.
+  std::string own_refused = {};
   int keep = 5;
   int refine = 3;  // how many of the best pipelines are refined
   int jobs = 1;    // threads of the search, then simulations at once

@@ -99,6 +99,10 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
       json["best"].push_back(to_json(tuned, finalist));
     }
   }
+  if (!tuned.own_refused.empty()) {
+    json["own"] = nullptr;
+    json["own_refused"] = tuned.own_refused;
+  }
   json["refined"] = nlohmann::ordered_json::array();
   for (const Refined& plan : tuned.refined) json["refined"].push_back(to_json(tuned, plan));
   json["verdicts"] = nlohmann::ordered_json::array();

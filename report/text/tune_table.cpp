@@ -197,7 +197,8 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
   if (!tuned.framework.empty())
     text += wrapped(
         fmt::format(
-            "All but own are plans that {} runs{}.\n", tuned.framework,
+            "All{} are plans that {} runs{}.\n", tuned.own_refused.empty() ? " but own" : "",
+            tuned.framework,
             tuned.own_breaks.empty() ? "" : "; own breaks its rule '" + tuned.own_breaks + "'"),
         width);
   if (!tuned.assumes.empty()) text += wrapped(tuned.assumes + "\n", width);

@@ -1,5 +1,7 @@
 // The search where a rule of thumb fails: rows of experts that are rounded, ZeRO that holds
 // more, a stage without a layer, and keys that leave nothing.
+#include <nlohmann/json.hpp>
+
 #include "planning/tune/tune.h"
 #include "tests/planning/stage_plans.h"
 #include "tests/sandbox.h"
@@ -95,6 +97,36 @@ TEST_CASE("a search that is stopped before it knows its cuts counts all of them 
   CHECK(!result.complete);
   CHECK(result.counts.cuts > 0);
   CHECK(result.counts.cuts_left == result.counts.cuts);
+}
+
+TEST_CASE("tandem tune searches though the scenario's own plan is refused, and says why it is") {
+  const Sandbox box;
+  box.file("small.toml", kSmall);
+  const std::string few =
+      " --among parallel.cp=1 --among overlap.tensor=off --among parallel.micro_batch=1 --keep 1 "
+      "--engine ideal --json";
+  const auto own = nlohmann::json::parse(box.tandem("tune small.toml" + few).out);
+  const auto check = [&](const std::string& arguments, const std::string& why) {
+    const Ran ran = box.tandem("tune " + arguments + few);
+    CHECK(ran.status == 0);
+    const std::string line = "the scenario's own plan is refused, others are searched: ";
+    INFO(ran.err);
+    CHECK(ran.err.starts_with("warning: " + line + why));
+    CHECK(std::ranges::count(ran.err, '\n') == 1);
+    const auto tuned = nlohmann::json::parse(ran.out);
+    CHECK(tuned["own"].is_null());
+    CHECK(tuned["own_refused"].get<std::string>().starts_with(why));
+    for (const char* part : {"plan", "stage_level_s"})
+      CHECK(tuned["best"][0][part] == own["best"][0][part]);
+  };
+  check("small.toml --set parallel.tp=3", "small.toml:");
+  check("small.toml --set parallel.dp=4", "small.toml:15: found cluster.gpus = 8, expected ");
+  check("small.toml --set parallel.micro_batch=3", "small.toml:12: found parallel.global_batch");
+  check("small.toml --set 'parallel.layers_per_stage=[5,2]'", "--set: ");
+  // What no plan mends stays an error.
+  check_refused(box.tandem("tune small.toml --set parallel.global_batch=0" + few), "--set: ");
+  check_refused(box.tandem("tune small.toml --set parallel.tp=two" + few), "--set: ");
+  check_refused(box.tandem("tune small.toml --set cluster.gpus_per_node=3" + few), "--set: ");
 }
 
 }  // namespace
