@@ -178,14 +178,14 @@ class FieldWriter {
 
   void write_optimizer() {
     const std::string dtype = keys_->text("train.optimizer_dtype");
-    const bool is_narrow = !dtype.empty() && dtype != "fp32" && optimizer_offload_.empty();
-    if (!optimizer_offload_.empty()) {
+    const bool is_narrow = !dtype.empty() && dtype != "fp32" && optimizer_offload_ == "0";
+    if (optimizer_offload_ != "0") {
       add("optimizer_cpu_offload", "True");
       add("optimizer_offload_fraction", optimizer_offload_);
       keys_->leave("train.optimizer_dtype", "moments of an optimizer on the CPU stay fp32");
     }
     const bool remainders = keys_->flag("train.param_remainders", false);
-    if (is_narrow || remainders || !optimizer_offload_.empty())
+    if (is_narrow || remainders || optimizer_offload_ != "0")
       add("use_precision_aware_optimizer", "True");
     if (is_narrow) add("exp_avg_dtype", dtype);
     if (is_narrow) add("exp_avg_sq_dtype", dtype);
@@ -203,7 +203,7 @@ class FieldWriter {
       return keys_->leave("train.fp8_param_gather", "with fp8 or nvfp4 only");
     if (zero_ == 0 || shards_by_name())
       return keys_->leave("train.fp8_param_gather", "with a distributed optimizer only");
-    if (precision_ == "fp8" && recipe_ != "delayed" && !optimizer_offload_.empty())
+    if (precision_ == "fp8" && recipe_ != "delayed" && optimizer_offload_ != "0")
       return keys_->leave("train.fp8_param_gather", "with an offloaded optimizer delayed only");
     add(precision_ == "nvfp4" ? "fp4_param_gather" : "fp8_param_gather", "True");
     if (bridge_ && recipe_ == "mxfp8" && zero_ == 1)
@@ -479,7 +479,7 @@ class FieldWriter {
   std::string recipe_ = keys_->text("train.fp8_recipe", "delayed");
   std::string recompute_ = keys_->text("train.recompute", "none");
   std::string dispatcher_ = keys_->text("parallel.dispatcher", "alltoall");
-  std::string optimizer_offload_ = keys_->text("train.optimizer_offload");
+  std::string optimizer_offload_ = keys_->text("train.optimizer_offload", "0");
   bool has_experts_ = keys_->whole("model.experts", 0) > 0;
   bool has_muon_ = keys_->text("train.optimizer", "adam") == "muon";
   std::vector<MegatronField> fields_;

@@ -377,6 +377,18 @@ TEST_CASE("tensor overlap goes with neither nvfp4 nor blockwise scales") {
   }
 }
 
+TEST_CASE("an optimizer of which no share is offloaded is emitted as one on the GPU") {
+  for (const char* name : {"megatron", "nemo"}) {
+    const auto emits_offload = [&](const char* share) {
+      const auto text = emit_plan(name, {{"train.zero", "1"}, {"train.optimizer_offload", share}});
+      REQUIRE(text.ok());
+      return fields_of(name, *text).on("optimizer_cpu_offload");
+    };
+    CHECK_FALSE(emits_offload("0"));
+    CHECK(emits_offload("0.5"));
+  }
+}
+
 TEST_CASE("plans with latent attention overlap no tensor communication, as TELinear allows none") {
   for (const bool latent : {false, true}) {
     Names keys = {"model.layers=32",
