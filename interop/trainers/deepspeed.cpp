@@ -329,19 +329,26 @@ class DeepSpeedPlan {
     if (value > 1 && is_used) plan_->set(key, value, fmt::format("zero_optimization.{}", field));
   }
 
-  // Sets the share of the optimizer that is in the CPU's memory (`ratio` is ZeRO-Offload++'s).
-  void set_offload(FieldReader* zero) {
+  // Sets the share of the optimizer that is in the CPU's memory. Stage 3 alone reads `ratio`
+  // (ZeRO-Offload++); the others offload all (runtime/zero/offload_config.py).
+  void set_offload(FieldReader* zero, Whole stage) {
     if (zero->node({"cpu_offload"}) != nullptr && zero->flag({"cpu_offload"}).value_or(false))
       plan_->set("train.optimizer_offload", 1.0, "zero_optimization.cpu_offload");
     const DocumentNode* node = zero->node({"offload_optimizer"});
     if (node == nullptr || node->map() == nullptr) return;
     FieldReader offload(*node, context_.path);
     const std::string device = offload.text({"device"}).value_or("none");
-    const double share = offload.number({"ratio"}).value_or(1);
+    double share = offload.number({"ratio"}).value_or(1);
     if (share < 0 || share > 1) offload.fail("ratio", "a number from 0 to 1");
     keep_fault(offload);
     list_section(*node, kOffloadOptimizer);
     if (device != "cpu" && device != "nvme") return;
+    if (share < 1 && stage < 3) {
+      plan_->not_expressed.push_back(fmt::format(
+          "{}:{}: ratio = {}: stage 3 alone reads it, all of the optimizer is offloaded",
+          context_.path, node->find("ratio")->line, share));
+      share = 1;
+    }
     plan_->set("train.optimizer_offload", share, "zero_optimization.offload_optimizer");
     if (device == "nvme")
       plan_->not_expressed.push_back(
@@ -369,7 +376,7 @@ class DeepSpeedPlan {
     }
     set_whole_above_one(&zero, "zero_hpz_partition_size", "parallel.zero_hpz", stage == 3);
     set_whole_above_one(&zero, "mics_shard_size", "parallel.hsdp_shard", stage == 3);
-    set_offload(&zero);
+    set_offload(&zero, stage);
     for (const NotExpressedZero& row : kNotExpressedZero) {
       const DocumentNode* value = zero.node({row.name});
       if (value == nullptr) continue;

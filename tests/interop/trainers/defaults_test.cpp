@@ -260,6 +260,21 @@ TEST_CASE(
   CHECK(keys_of(*stated).at("model.mtp_layers") == "1");
 }
 
+TEST_CASE("DeepSpeed reads the offloaded optimizer's ratio in stage 3 alone") {
+  const auto share = [](int stage) {
+    const ImportedPlan plan = after_scaled(
+        {{"ds_config.json",
+          "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": " + std::to_string(stage) +
+              ",\n\"offload_optimizer\": {\"device\": \"cpu\",\n\"ratio\": 0.25}}}"}});
+    CHECK(mentions(plan.not_expressed,
+                   "ds_config.json:3: ratio = 0.25: stage 3 alone reads it, all of the optimizer "
+                   "is offloaded") == (stage < 3));
+    return keys_of(plan).at("train.optimizer_offload");
+  };
+  CHECK(share(2) == "1");
+  CHECK(share(3) == "0.25");
+}
+
 TEST_CASE("MLPerf's sizes go by the names of MLCommons' reference, too, and by Primus'") {
   const ImportedPlan plan =
       after_scaled({{"config_GB300_2x4x4xtp1pp1cp1.sh",
