@@ -94,6 +94,22 @@ bool is_same(const std::string& key, const KeyValue& a, const KeyValue& b, int t
   return words(*text) == words(*other_text);
 }
 
+// Returns a sentence if DeepSpeed, which prints its configuration, ran in another stage of ZeRO;
+// empty: it did not, or the run does not say.
+std::string compare_zero(const std::string& path, const LogRun& run, const JobValues& job) {
+  const auto own = job.values.find("train.zero");
+  if (own == job.values.end()) return "";
+  for (const RunLine& line : run.lines) {
+    const auto stage = count_behind(line.line.text, " zero_optimization_stage ......");
+    if (stage && whole_number(own->second) != static_cast<std::int64_t>(*stage))
+      return fmt::format(
+          "{}:{}: found zero_optimization_stage = {:g}, and the scenario's train.zero is {}: "
+          "perhaps a log of another job.",
+          path, line.number, *stage, toml_value(own->second));
+  }
+  return "";
+}
+
 }  // namespace
 
 JobValues job_values(const Scenario& scenario) {
@@ -138,7 +154,7 @@ Result<std::string> compare_arguments(const std::string& path, std::string_view 
   const bool has_arguments = std::ranges::any_of(run.lines, [](const RunLine& line) {
     return line.line.text.find("-- end of arguments --") != std::string::npos;
   });
-  if (!has_arguments || job.values.empty()) return std::string();
+  if (!has_arguments || job.values.empty()) return compare_zero(path, run, job);
   const auto plan = import_sources({{path, numbered_text(text, run)}}, {.keeps_conflicts = true});
   if (!plan.ok())
     return fmt::format("Its arguments are not compared with the scenario: {}.",

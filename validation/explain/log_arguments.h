@@ -24,8 +24,9 @@ struct JobValues {
 // REQUIRES: the scenario has a model.
 JobValues job_values(const Scenario& scenario);
 
-// Compares the arguments of a log's run with the job. Returns a sentence if they cannot be read;
-// empty: they agree, or the run has none. Error: a value that is not the job's, with its line.
+// Compares the arguments of a log's run with the job. Returns a sentence if they cannot be read, or
+// if DeepSpeed names another stage of ZeRO; empty: they agree, or the run has none. Error: a value
+// that is not the job's, with its line.
 Result<std::string> compare_arguments(const std::string& path, std::string_view text,
                                       const LogRun& run, const JobValues& job);
 

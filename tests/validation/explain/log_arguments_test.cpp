@@ -85,3 +85,25 @@ TEST_CASE("a log that states another setting than the scenario's is another job'
   CHECK_THAT(full.error().text(),
              Contains("train.log: found arguments that leave train.recompute = \"none\""));
 }
+
+TEST_CASE("a log in which DeepSpeed names another stage of ZeRO is doubted") {
+  const auto doubt = [](const std::string& stage, const std::string& set) {
+    const std::string line =
+        "[2024-03-07 15:01:01,646] [INFO] [config.py:1001:print]   zero_optimization_stage "
+        "...... " +
+        stage + "\n";
+    std::string steps;
+    for (int step = 1; step <= 9; ++step)
+      steps +=
+          "epoch=0/micro_step=1/global_step=" + std::to_string(step) + ", CurrSamplesPerSec=12.8\n";
+    const auto found = compared(line + steps, set);
+    REQUIRE(found.ok());
+    return *found;
+  };
+  CHECK(doubt("1", "").empty());
+  CHECK(doubt("3", "train.zero=3").empty());
+  CHECK(doubt("3", "") ==
+        "train.log:1: found zero_optimization_stage = 3, and the scenario's train.zero is 1: "
+        "perhaps a log of another job.");
+  CHECK_THAT(doubt("0", ""), Contains("zero_optimization_stage = 0"));
+}
