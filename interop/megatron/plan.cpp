@@ -75,7 +75,8 @@ class MegatronPlan {
       plan_->set("parallel.expert_tp", *etp, args_->spelled("expert_tensor_parallel_size"));
     set_batch_schedule();
     if (cp_ > 1) set_context();
-    if (args_->flag("sequence_parallel") && tp_ > 1)
+    const auto before = before_.whole_of("parallel.tp");  // of --set, too
+    if (args_->flag("sequence_parallel") && (tp_ > 1 || before.value_or(1) > 1))
       plan_->set("train.sequence_parallel", true, args_->spelled("sequence_parallel"));
   }
 

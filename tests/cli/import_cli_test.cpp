@@ -138,6 +138,17 @@ TEST_CASE("import says how simulate refuses a plan that it writes") {
           "warning: simulate refuses this plan: --set: order interleaved: "));
 }
 
+TEST_CASE("a script's sequence parallelism counts where an option gives it tensor ranks") {
+  const Sandbox box;
+  box.file("train.sh",
+           "torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py --num-layers 8 --hidden-size "
+           "2048 --num-attention-heads 16 --seq-length 4096 --vocab-size 32000 "
+           "--micro-batch-size 1 --global-batch-size 64 --bf16 --sequence-parallel\n");
+  const std::string line = "\nsequence_parallel = true ";
+  CHECK(has(box.tandem("import train.sh --set parallel.tp=2").out, line));
+  CHECK(!has(box.tandem("import train.sh").out, line));
+}
+
 TEST_CASE("what cannot be imported is refused in one line, and nothing is written") {
   const Sandbox box;
   box.file("config.json", kLlama);
