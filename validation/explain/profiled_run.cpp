@@ -172,6 +172,22 @@ RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& time
   return run;
 }
 
+// Counts the rank's measured ops of no length, of those that take time as simulated.
+std::int64_t ops_of_no_length(const Program& program, const OpDurations& base,
+                              const RankOfRun& run) {
+  const RankRow& row = program.ranks[run.rank];
+  const Body& body = program.bodies[row.body];
+  const std::vector<std::uint32_t> numbers = numbers_in_slots(body);
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < body.ops.size(); ++i) {
+    const Op& op = body.ops[i];
+    const Nanoseconds simulated =
+        op.slot < 0 ? base.compute[run.rank][i] : base.comm[row.communicators[op.slot]][numbers[i]];
+    count += simulated > 0 && run.busy_ns[i] == 0 ? 1 : 0;
+  }
+  return count;
+}
+
 // Leaves out waits in communication with ranks that the profile lacks: each operation is taken to
 // last as long as the shortest of the rank's equal ones. `knows_waits`: by slot.
 void leave_out_waits(const Body& body, const std::vector<bool>& knows_waits, RankOfRun* run) {
@@ -330,6 +346,7 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
     const RankSteps& rank = ranks[r];
     const Body& body = program.body_of(Rank{rank.profile->rank});
     run.ranks.push_back(mean_of(body, rank, times));
+    run.ops_of_no_length += ops_of_no_length(program, base, run.ranks.back());
     for (std::size_t s = 0; s < times.steps(); ++s) comms.add(rank.steps[s].comms);
     for (const std::vector<StepDelays>& step : delays)
       add_delays(step[r].delays, static_cast<double>(times.steps()), &run.ranks.back());

@@ -1,6 +1,7 @@
 // ProfiledRun: a profile of a Program's run as means over its steps, op by op.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,14 @@
 
 namespace tandem {
 
-// Means over steps, in ns. A duration below 0 is not known.
+// Means over steps, in ns. A duration below 0 is not known; one of 0, whose kernels have no length,
+// tells nothing either.
 struct RankOfRun {
   int rank = 0;
   std::vector<double> busy_ns;  // by op
   std::vector<Delay> delays;
 
-  bool knows(std::size_t op) const { return busy_ns[op] >= 0; }
+  bool knows(std::size_t op) const { return busy_ns[op] > 0; }
 };
 
 struct ProfiledRun {
@@ -32,7 +34,8 @@ struct ProfiledRun {
   bool steps_differ = false;  // so much that the means are of no step that was
   // By communicator: its operations may wait for ranks that are not in the profile.
   std::vector<bool> may_wait;
-  std::string unmatched;  // a sentence on communication without a match; empty: none
+  std::string unmatched;              // a sentence on communication without a match; empty: none
+  std::int64_t ops_of_no_length = 0;  // whose kernels have no length, though simulated ones do
 };
 
 // Measures the profile's ranks, except those that are not on the first one's clock. `base`:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,6 +114,24 @@ TEST_CASE("a wait for data before each step counts in full, however few steps th
     repeat(steps, 38 * kMs, 8 * kMs, &profile);
     CHECK(job.told(profile) ==
           Told{"the step's first op waits for its data: 8.00", "not explained: 0.00"});
+  }
+}
+
+TEST_CASE("ops whose kernels have no length are counted, and tell nothing") {
+  const Job job(kReplicas);
+  for (const bool compute : {true, false}) {
+    Profile profile = job.profile();
+    for (ProfileKernel& kernel : profile.ranks[1].kernels) {
+      if ((kernel.activity == Activity::Compute) == compute)
+        kernel.end_ns = kernel.transfer_start_ns = kernel.start_ns;
+    }
+    const auto explanation = explain(job.program, job.trace, profile);
+    REQUIRE(explanation.ok());
+    CHECK(explanation->notes ==
+          Told{fmt::format("Ops whose kernels have no length in the profile, so that they tell "
+                           "nothing: {}.",
+                           compute ? 3 : 1)});
+    for (const Cause& cause : explanation->causes) CHECK(std::abs(cause.alone_s) < 0.05);
   }
 }
 
