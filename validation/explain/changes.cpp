@@ -70,7 +70,8 @@ void add_kinds(const SharedFactors& factors, const Factors& kinds, const char* w
          scale_compute(factors,
                        [is_changed, compute_kind, by = factor.value](int rank, const Op& op) {
                          return op.kind == compute_kind && is_changed(rank, op) ? by : 1;
-                       })});
+                       }),
+         ChangeLevel::Kind});
   }
 }
 
@@ -84,6 +85,7 @@ struct Division {
   std::string beside;                       // "the other stages'"
   std::string plural;                       // "stages"
   std::string advice;
+  ChangeLevel level = ChangeLevel::Other;
   std::function<int(int rank, const Op&)> number_of;
   // Changes communication by the factors of parts: for experts, the exchanges that wait for them.
   std::function<void(const Factors&, OpDurations*)> scale_comm = {};
@@ -115,14 +117,14 @@ void add_parts(const SharedFactors& factors, const Division& division, Changes* 
     changes->push_back({fmt::format("{} kernels {}, beside {}", division.subject(part),
                                     times_text(factor.value), division.beside),
                         fmt::format("{} (ops: {})", median_text(factors->compared.run), factor.ops),
-                        division.advice, scale_parts(factors, division, {far[i]})});
+                        division.advice, scale_parts(factors, division, {far[i]}), division.level});
   }
   if (far.size() == alone) return;
   const Factors others(far.begin() + static_cast<std::ptrdiff_t>(alone), far.end());
   changes->push_back({fmt::format("kernels of other {} differ by less", division.plural),
                       fmt::format("{}: {}, each by at most {:.1f} %", division.plural,
                                   others.size(), 100 * std::abs(far[alone].second.value - 1)),
-                      division.advice, scale_parts(factors, division, others)});
+                      division.advice, scale_parts(factors, division, others), division.level});
 }
 
 Division by_stage(const RunFactors& factors) {
@@ -131,6 +133,7 @@ Division by_stage(const RunFactors& factors) {
           .beside = "the other stages'",
           .plural = "stages",
           .advice = "move layers between the stages, or look what else that stage computes",
+          .level = ChangeLevel::Stage,
           .number_of = [](int, const Op& op) { return static_cast<int>(op.stage); }};
 }
 
@@ -244,7 +247,8 @@ void add_links(const SharedFactors& factors, Changes* changes) {
              if (factors->link_of(c) != link) continue;
              for (Nanoseconds& ns : durations->comm[c]) multiply(by, &ns);
            }
-         }});
+         },
+         ChangeLevel::Kind});
   }
 }
 

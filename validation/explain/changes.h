@@ -12,10 +12,19 @@
 
 namespace tandem {
 
+// Says what a change's factors are relative to. Its seconds are what it adds to durations that have
+// all changes of the levels before its own.
+enum class ChangeLevel {
+  Kind,   // of kernels and links: the simulated durations
+  Stage,  // those with kinds as measured
+  Other   // those with kinds and stages as measured
+};
+
 // A cause of a difference, before a replay tells its seconds.
 struct Change {
   std::string what, evidence, advice;
   std::function<void(OpDurations*)> apply;
+  ChangeLevel level = ChangeLevel::Other;
 };
 
 std::string times_text(double factor);  // "take 1.2 times as long"

@@ -90,19 +90,28 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
                           .measured_s = 1e-9 * run.iteration_ns,
                           .steps = run.steps,
                           .ranks_in_all = static_cast<int>(program.ranks.size())};
-  OpDurations all = base;
+  OpDurations all = base;  // with the changes of the levels so far
   std::vector<Cause> causes;
   explanation.ranks = explained_ranks(program, base, run);
-  for (Change& change : changes_of(program, base, run)) {
-    OpDurations alone = base;
-    change.apply(&alone);
-    change.apply(&all);
-    const double alone_s = to_seconds(replayed(program, alone) - base_ns);
-    causes.push_back(
-        {std::move(change.what), alone_s, std::move(change.evidence), std::move(change.advice)});
+  std::vector<Change> changes = changes_of(program, base, run);
+  std::ranges::stable_sort(changes, {}, &Change::level);
+  Nanoseconds all_ns = base_ns;
+  for (auto change = changes.begin(); change != changes.end();) {
+    const OpDurations before = all;
+    const Nanoseconds before_ns = all_ns;
+    const ChangeLevel level = change->level;
+    for (; change != changes.end() && change->level == level; ++change) {
+      OpDurations alone = before;
+      change->apply(&alone);
+      change->apply(&all);
+      const double alone_s = to_seconds(replayed(program, alone) - before_ns);
+      causes.push_back({std::move(change->what), alone_s, std::move(change->evidence),
+                        std::move(change->advice)});
+    }
+    all_ns = replayed(program, all);
   }
   const double sum = add_causes(std::move(causes), &explanation);
-  const double all_s = to_seconds(replayed(program, all));
+  const double all_s = to_seconds(all_ns);
   explanation.interactions_s = all_s - explanation.simulated_s - sum;
   explanation.not_explained_s = explanation.measured_s - all_s;
   explanation.notes = notes_on(explanation, measured, run);

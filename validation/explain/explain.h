@@ -2,9 +2,11 @@
 //
 // A measured duration is the simulated one times factors: of the kind of kernel, the stage, the
 // rank, and the op. Gaps of the compute lane that no op of the Program explains are delays. Each
-// cause is put alone into the simulation, which is played again: its seconds are the time that this
-// adds. All causes together add `interactions_s` more than the sum of them; the rest of the
-// measured time is not explained.
+// cause is put alone into a simulation, which is played again: its seconds are the time that this
+// adds. A kind is put into the simulation as priced, a stage into one whose kinds take what was
+// measured, all else into one whose stages do, too: a factor counts where it was found. All causes
+// together add `interactions_s` more than the sum of them; the rest of the measured time is not
+// explained.
 #pragma once
 
 #include <string>

@@ -117,6 +117,35 @@ TEST_CASE("a wait for data before each step counts in full, however few steps th
   }
 }
 
+// Of simulated forwards of 30 ms and sums of 20 ms, 10 and 1 ms are usual: 60 and 57 ms less in
+// all. What a forward and a sum take beyond these, 40 and 4 ms, is theirs; five times the simulated
+// time would be 120 and 80 ms. In the same way a rank that takes a fifth more than the usual 10, 20
+// and 3 ms makes 6.6 ms.
+TEST_CASE("what differs within a kind counts by the kind's measured time, however it is priced") {
+  const auto three = [](const std::vector<std::string>& forwards,
+                        const std::vector<std::string>& sums) {
+    std::string text = "ranks 0 1: F0 " + forwards[0];
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      text += fmt::format(", all-reduce data:0>1 {} 1MB after F{}, {} after all-reduce", sums[i], i,
+                          i < 2 ? fmt::format("F{} {}", i + 1, forwards[i + 1]) : "optimizer 3ms");
+    return Job(text);
+  };
+  const Job job = three({"30ms", "30ms", "30ms"}, {"20ms", "20ms", "20ms"});
+  const Job run = three({"10ms", "10ms", "50ms"}, {"1ms", "1ms", "5ms"});
+  CHECK(job.told(run.profile()) ==
+        Told{"single ops differ from others of their kind, stage and rank: 40.00",
+             "single communications differ from others of their kind and link: 4.00",
+             "data communication inside nodes: operations take 0.05 of the time: -57.00",
+             "forward kernels take 0.333 of the time: -60.00", "not explained: 0.00"});
+  const std::string sum = ", all-reduce data:0>1>2 1ms 1MB after B0, optimizer ";
+  const Job slow_rank("ranks 0 1: F0 10ms, B0 20ms after F0" + sum +
+                      "3ms after all-reduce\nrank 2: F0 12ms stage0, B0 24ms stage0 after F0" +
+                      sum + "3600us after all-reduce");
+  const Job dear("ranks 0 1 2: F0 30ms, B0 60ms after F0" + sum + "3ms after all-reduce");
+  CHECK(dear.told(slow_rank.profile())[0] ==
+        "rank 2: its kernels take 1.2 times as long, beside ranks like it: 6.60");
+}
+
 TEST_CASE("ops whose kernels have no length are counted, and tell nothing") {
   const Job job(kReplicas);
   for (const bool compute : {true, false}) {
