@@ -11,6 +11,33 @@
 #include "traces/profile/profile_metrics.h"
 
 namespace tandem {
+namespace {
+
+// Says how many kernels do not count (window_of()) for want of a launch; empty: all have theirs.
+std::string launches_note(const Profile& profile) {
+  if (window_of(profile).by != StepsBy::ProfilerStep) return "";
+  std::int64_t all = 0, without = 0;
+  double all_ns = 0, without_ns = 0;
+  for (const ProfileRank& rank : profile.ranks) {
+    if (rank.launches.empty() || rank.steps.empty()) continue;
+    for (const ProfileKernel& kernel : rank.kernels) {
+      if (kernel.start_ns >= rank.steps.back().start_ns) continue;
+      const auto ns = static_cast<double>(kernel.end_ns - kernel.start_ns);
+      ++all;
+      all_ns += ns;
+      if (kernel.launch >= 0) continue;
+      ++without;
+      without_ns += ns;
+    }
+  }
+  if (without == 0) return "";
+  return fmt::format(
+      "{} of {} kernels before the last step, {:.3g} % of their time, do not count, as their "
+      "launches are not in the profile.",
+      without, all, all_ns > 0 ? 100 * without_ns / all_ns : 0);
+}
+
+}  // namespace
 
 bool is_on_one_clock(const Profile& profile) {
   return std::ranges::all_of(profile.ranks,
@@ -55,6 +82,8 @@ std::vector<std::string> profile_notes(const Profile& profile, const std::string
   if (const std::string clocks = clocks_note(profile); !clocks.empty())
     notes.push_back(
         clocks + " Steps and bubbles are by each clock alone; waiting between them is not known.");
+  if (std::string launches = launches_note(profile); !launches.empty())
+    notes.push_back(std::move(launches));
   for (std::string& note : notes_on_means(profile, device)) notes.push_back(std::move(note));
   return notes;
 }

@@ -49,6 +49,10 @@ TEST_CASE("transfers both ways align clocks that no collective does") {
   // Rank 1's clock is 5000 us ahead. Each receive ends 2 us behind its send: the first transfer
   // alone would make the difference 4998.
   KinetoRows first = steps_of(0), second = steps_of(5000);
+  for (const int launch : {8, 9}) {
+    first.push_back(launch_row(launch, "2"));
+    second.push_back(launch_row(launch, "5002"));
+  }
   first.push_back(kernel_row("ncclDevKernel_SendRecv", 20, "70", "8", 8, transfer("send", 0, 1)));
   second.push_back(
       kernel_row("ncclDevKernel_SendRecv", 20, "5070", "10", 8, transfer("recv", 0, 1)));
@@ -59,6 +63,21 @@ TEST_CASE("transfers both ways align clocks that no collective does") {
   CHECK(profile.ranks[1].clock_shift_ns == -5'000'000);
   CHECK(is_on_one_clock(profile));
   CHECK(profile_notes(profile).empty());
+}
+
+TEST_CASE("a row that ends late moves no clock where other transfers agree") {
+  KinetoRows first = steps_of(0), second = steps_of(0);
+  const std::string name = "ncclDevKernel_SendRecv";
+  for (int step = 0; step < 3; ++step) {
+    const std::string at = std::to_string(70 + 100 * step), back = std::to_string(80 + 100 * step);
+    first.push_back(kernel_row(name, 20, at, "8", 8, transfer("send", 0, 1)));
+    second.push_back(kernel_row(name, 20, at, "8", 8, transfer("recv", 0, 1)));
+    // The receiver has all data 5 ms before the second sender's row ends.
+    second.push_back(
+        kernel_row(name, 21, back, step == 1 ? "5008" : "8", 9, transfer("send", 1, 0)));
+    first.push_back(kernel_row(name, 21, back, "8", 9, transfer("recv", 1, 0)));
+  }
+  CHECK(two_ranks(first, second).ranks[1].clock_shift_ns == 0);
 }
 
 TEST_CASE(

@@ -125,6 +125,28 @@ TEST_CASE("steps that differ by more than a fifth are told, as what is said is t
   }
 }
 
+// Of 10 + 20 + 30 us before the last step, at 100 us, the second kernel's 20 are a third.
+TEST_CASE("kernels that do not count for want of a launch are told") {
+  const auto profile_of_launches = [](const std::vector<int>& launches) {
+    KinetoRows rows = {annotation_row("ProfilerStep#1", "0", "100"),
+                       annotation_row("ProfilerStep#2", "100", "100"),
+                       kernel_row("gemm", 7, "10", "10", 1),
+                       kernel_row("gemm", 7, "20", "20", 2),
+                       kernel_row("gemm", 7, "40", "30", 3),
+                       kernel_row("gemm", 7, "110", "10", 4)};
+    for (const int launch : launches)
+      rows.push_back(launch_row(launch, std::to_string(5 * launch)));
+    return read_rows(rows);
+  };
+  const Profile some = profile_of_launches({1, 3});
+  CHECK(splits_in(some).front().kernels == 2);
+  CHECK(profile_notes(some) ==
+        std::vector<std::string>{"1 of 3 kernels before the last step, 33.3 % of their time, do "
+                                 "not count, as their launches are not in the profile."});
+  CHECK(profile_notes(profile_of_launches({1, 2, 3})).empty());
+  CHECK(profile_notes(profile_of_launches({})).empty());  // all count by their own start
+}
+
 TEST_CASE("bytes and bus bandwidth are counted as nccl-tests does") {
   // All-reduce of 1000 floats over 4 ranks in 2 us: 4000 B x 2 x 3/4 / 2 us = 3 GB/s. A gather
   // counts what comes out, of which each rank takes 3/4 over the bus.
