@@ -138,32 +138,31 @@ Differences differences_of(const Profile& profile, const MatchedCollectives& mat
   return differences;
 }
 
-// Returns differences from transfers, of which none is received before it is sent: if the first
-// rank's send ends at 10 by its clock, and the second's receive at 7 by its own, the first clock is
-// ahead by at least 3. In the same way receives of the first rank say by how much at most. The
-// middle of both bounds is taken, or the only one.
-Differences bounded_by_transfers(const Profile& profile, const MatchedCollectives& matched) {
-  struct Bounds {
-    std::optional<Nanoseconds> least, most;
+// Returns differences from transfers, which end on the receiver a little behind the sender: if the
+// first rank's send ends at 10 by its clock, and the second's receive at 7 by its own, the first
+// clock is ahead by 3 and a little more. In the same way its receives say 3 and a little less. The
+// middle of both medians is taken, or the only one: a row that ends late tells nothing of clocks.
+Differences differences_by_transfers(const Profile& profile, const MatchedCollectives& matched) {
+  struct BothWays {
+    std::vector<Nanoseconds> sent, received;
   };
-  std::map<std::pair<std::size_t, std::size_t>, Bounds> all;
+  std::map<std::pair<std::size_t, std::size_t>, BothWays> all;
   for (const auto& [key, transfer] : matched) {
     if (!transfer.is_transfer || transfer.participations.size() != 2) continue;
     const Participation &first = transfer.participations.front(),
                         &second = transfer.participations.back();
-    const Nanoseconds difference = end_of(profile, first) - end_of(profile, second);
-    Bounds& bounds = all[{first.rank, second.rank}];
+    BothWays& pair = all[{first.rank, second.rank}];
     const ProfileRank& rank = profile.ranks[first.rank];
     const auto& args = rank.collectives[rank.kernels[first.kernel].collective];
-    if (rank.names.text(args.collective).ends_with("send"))
-      bounds.least = std::max(bounds.least.value_or(difference), difference);
-    else
-      bounds.most = std::min(bounds.most.value_or(difference), difference);
+    const bool sends = rank.names.text(args.collective).ends_with("send");
+    (sends ? pair.sent : pair.received).push_back(end_of(profile, first) - end_of(profile, second));
   }
   Differences differences;
-  for (const auto& [pair, bounds] : all) {
-    const Nanoseconds least = bounds.least ? *bounds.least : *bounds.most;
-    differences[pair] = least + (bounds.most.value_or(least) - least) / 2;
+  for (auto& [pair, ways] : all) {
+    if (ways.sent.empty()) ways.sent = ways.received;
+    if (ways.received.empty()) ways.received = ways.sent;
+    const Nanoseconds least = lower_median(std::move(ways.sent));
+    differences[pair] = least + (lower_median(std::move(ways.received)) - least) / 2;
   }
   return differences;
 }
@@ -179,7 +178,7 @@ class Clocks {
   Clocks(const MatchedCollectives& matched, Profile* profile)
       : profile_(*profile),
         together_(differences_of(*profile, matched)),
-        transfers_(bounded_by_transfers(*profile, matched)),
+        transfers_(differences_by_transfers(*profile, matched)),
         known_(profile->ranks.size()),
         shifts_(profile->ranks.size()) {}
 

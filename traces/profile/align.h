@@ -12,7 +12,8 @@ namespace tandem {
 // the first rank of a collective or transfer with its others, and ranks that share a clock:
 //   collectives  end on all of their ranks at about the same time, so clocks differ by the median
 //                difference of ends. Broadcasts do not count: their ends differ
-//   transfers    are not received before they are sent, which bounds the difference
+//   transfers    end on the receiver a little behind the sender: the middle of the median
+//                differences of both ways
 // Kernels are one collective if they have the same process group, ranks and sequence number (or
 // place in the group's order, where no number is given). A send and its receive are one if sender,
 // receiver and place in their order agree.
