@@ -252,20 +252,28 @@ void add_links(const SharedFactors& factors, Changes* changes) {
   }
 }
 
-void add_operations(const SharedFactors& factors, Changes* changes) {
+// Adds a change for the single communications that may wait for ranks without a profile, or for the
+// others.
+void add_operations(const SharedFactors& factors, bool may_wait, Changes* changes) {
+  const auto for_each = [factors, may_wait](const auto& each) {
+    factors->compared.for_comm([&](std::size_t c, std::size_t i, double ratio) {
+      if (factors->compared.run.may_wait[c] == may_wait) each(c, i, factors->own_ratio(c, ratio));
+    });
+  };
   std::int64_t operations = 0;
-  factors->compared.for_comm([&](std::size_t c, std::size_t, double ratio) {
-    operations += differs(factors->own_ratio(c, ratio)) ? 1 : 0;
-  });
+  for_each([&](std::size_t, std::size_t, double own) { operations += differs(own) ? 1 : 0; });
   if (operations == 0) return;
-  changes->push_back({"single communications differ from others of their kind and link",
-                      fmt::format("operations: {}", operations),
-                      "links that are slow for a while, or shared with other jobs",
-                      [factors](OpDurations* durations) {
-                        factors->compared.for_comm([&](std::size_t c, std::size_t i, double ratio) {
-                          multiply(factors->own_ratio(c, ratio), &durations->comm[c][i]);
-                        });
-                      }});
+  changes->push_back(
+      {fmt::format("single communications differ from others of their kind and link{}",
+                   may_wait ? ", or wait for ranks without a profile" : ""),
+       fmt::format("operations: {}", operations),
+       fmt::format("{}links that are slow for a while, or shared with other jobs",
+                   may_wait ? "add the profiles of all ranks; " : ""),
+       [for_each](OpDurations* durations) {
+         for_each([&](std::size_t c, std::size_t i, double own) {
+           multiply(own, &durations->comm[c][i]);
+         });
+       }});
 }
 
 void add_delays(const ProfiledRun& run, Changes* changes) {
@@ -352,7 +360,7 @@ std::vector<Change> changes_of(const Program& program, const OpDurations& base,
   add_parts(factors, by_place(factors), &changes);
   add_ops(factors, &changes);
   add_links(factors, &changes);
-  add_operations(factors, &changes);
+  for (const bool may_wait : {true, false}) add_operations(factors, may_wait, &changes);
   add_delays(run, &changes);
   add_late(program, run, &changes);
   add_between(run, &changes);

@@ -51,9 +51,9 @@ std::vector<std::string> notes_on(const Explanation& explanation, const Profile&
     notes.push_back(clocks + " What they tell is left out.");
   if (!run.unmatched.empty()) notes.push_back(run.unmatched);
   if (run.ops_of_no_length > 0)
-    notes.push_back(fmt::format(
-        "Ops whose kernels have no length in the profile, so that they tell nothing: {}.",
-        run.ops_of_no_length));
+    notes.push_back(
+        fmt::format("Ops that take no time in the profile, so that they tell nothing: {}.",
+                    run.ops_of_no_length));
   if (std::ranges::count(run.may_wait, true) > 0)
     notes.push_back(
         "Communication with ranks that the profile lacks takes what the shortest of its kind took, "

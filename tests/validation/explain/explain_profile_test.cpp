@@ -157,8 +157,8 @@ TEST_CASE("ops whose kernels have no length are counted, and tell nothing") {
     const auto explanation = explain(job.program, job.trace, profile);
     REQUIRE(explanation.ok());
     CHECK(explanation->notes ==
-          Told{fmt::format("Ops whose kernels have no length in the profile, so that they tell "
-                           "nothing: {}.",
+          Told{fmt::format("Ops that take no time in the profile, so that they tell nothing: "
+                           "{}.",
                            compute ? 3 : 1)});
     for (const Cause& cause : explanation->causes) CHECK(std::abs(cause.alone_s) < 0.05);
   }
@@ -181,6 +181,23 @@ TEST_CASE("a wait for a rank without a profile is not called slow links alone") 
       "3ms after all-reduce";
   CHECK(job.told(profile_of_some(slow_links, {0, 1, 2})) ==
         Told{slow + ": 6.00", "not explained: 0.00"});
+}
+
+// Rank 3 takes 2 ms more, for which rank 2 waits in their sum alone.
+TEST_CASE("a wait of one group for a rank without a profile is not called its links alone") {
+  const auto run = [](const std::string& forward_of_3) {
+    const auto ops = [](const std::string& forward, const std::string& group) {
+      return fmt::format(
+          ": F0 {} stage0, all-reduce tensor:{} 5ms 1MB after F0, B0 20ms stage0 after all-reduce, "
+          "optimizer 3ms after B0\n",
+          forward, group);
+    };
+    return "ranks 0 1" + ops("10ms", "0>1") + "rank 2" + ops("10ms", "2>3") + "rank 3" +
+           ops(forward_of_3, "2>3");
+  };
+  const std::string differ = "single communications differ from others of their kind and link";
+  CHECK(Job(run("10ms")).told(profile_of_some(run("12ms"), {0, 1, 2})) ==
+        Told{differ + ", or wait for ranks without a profile: 2.00", "not explained: 0.00"});
 }
 
 namespace {
