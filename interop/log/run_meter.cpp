@@ -286,9 +286,11 @@ std::optional<LineFigures> figures_in(std::string_view line) {
   for (const LogWord& row : kWords) {
     if (!row.beside.empty() && line.find(row.beside) == std::string_view::npos) continue;
     const auto number = number_behind(line, row.word);
-    // An iteration whose time is no number has no other figures either.
-    if (!number && row.what == Figure::Seconds && line.find(row.word) != std::string_view::npos)
-      return std::nullopt;
+    if (!number && row.what == Figure::Seconds && line.find(row.word) != std::string_view::npos) {
+      LineFigures none;
+      none.has_no_time = true;
+      return none;
+    }
     std::optional<double>& figure = place_of(row.what, &figures);
     if (!number || figure) continue;  // a shorter word of the same
     const double unit = row.what == Figure::Bytes ? bytes_of_unit(line, row.unit) : row.unit;
@@ -333,6 +335,9 @@ std::vector<std::string> RunMeter::not_counted(const StatedJob& job) const {
   const auto skipped = std::ranges::count_if(lines_, &LineFigures::was_skipped);
   if (skipped > 0)
     texts.push_back(fmt::format("{} iterations without an optimizer step (skipped)", skipped));
+  const auto without_time = std::ranges::count_if(lines_, &LineFigures::has_no_time);
+  if (without_time > 0)
+    texts.push_back(fmt::format("{} lines of iterations whose time is not above 0", without_time));
   return texts;
 }
 

@@ -21,6 +21,7 @@ struct LineFigures {
   std::optional<double> next_step;       // of the next line with this label in the log
   int step_word = 0;                     // which of the words before such numbers
   bool was_skipped = false;              // without an optimizer step, as behind an overflow
+  bool has_no_time = false;  // the iteration's time is no number above 0: nothing counts
 
   bool has_rate() const { return seconds || tflops || tokens_per_gpu_s || samples_per_s; }
 };
@@ -34,7 +35,8 @@ struct StatedJob {
   void take(std::string_view line);
 };
 
-// Returns nothing if the line measures nothing, or if its iteration's time is no number.
+// Returns nothing if the line measures nothing. Of an iteration whose time is no number above 0 it
+// returns only that.
 std::optional<LineFigures> figures_in(std::string_view line);
 
 class RunMeter {
@@ -46,7 +48,7 @@ class RunMeter {
   // What is not known of the job is that of the last iteration, as a ramp-up ends with the largest.
   MeasuredRun run(const StatedJob& job) const;
   // Returns the iterations that do not count in words: how many are of another batch or sequence,
-  // with an example, and how many were skipped.
+  // with an example, how many were skipped, and how many lines have no time.
   std::vector<std::string> not_counted(const StatedJob& job) const;
 
   static constexpr int kWarmup = 3;  // iterations at the beginning that do not count

@@ -157,6 +157,21 @@ TEST_CASE("iterations without an optimizer step do not count") {
                 "train.log: found no iteration that counts, expected some of the job's batch");
 }
 
+TEST_CASE("iterations whose time is no number above 0 do not count, and are told") {
+  const Sandbox box;
+  std::string text = kSmallLogArguments;
+  for (int i = 1; i <= 20; ++i) text += iteration_line(i, "1500.0", "400.0");
+  for (const char* ms : {"0.0", "-1500.0", "nan"}) text += iteration_line(21, ms, "400.0");
+  const Json log = compared(box, text);
+  CHECK(log.at("iterations") == 17);
+  CHECK(has(log.at("warnings").dump(),
+            "left out: train.log: 3 lines of iterations whose time is not above 0"));
+  box.file("job.toml", "parallel.from = 'train.log'\ncluster.preset = 'dgx-h100'\n");
+  const Ran ran = box.tandem("explain job.toml train.log --engine ideal --json");
+  CHECK(Json::parse(ran.out).at("notes").at(0) ==
+        "3 lines of iterations whose time is not above 0 do not count.");
+}
+
 TEST_CASE("of two logs one tells of iterations, the other of arguments and memory alone") {
   const Sandbox box;
   box.file("rank0.log", kSmallLogArguments + memory_line(0, "30720.0"));

@@ -55,6 +55,7 @@ struct KinetoRow {
   std::string_view phase, category, name;
   std::int64_t process = kNone, thread = kNone;
   std::optional<Nanoseconds> at_ns, length_ns;
+  std::string_view at_text, length_text;  // as they stand in the file
   std::int64_t stream = kNone, correlation = kNone, device = kNone;
   std::vector<std::int64_t> waits;
   std::string_view shapes, types, values;  // of a call's arguments
@@ -256,9 +257,11 @@ class KinetoRows {
       } else if (key == "pid") {
         row.process = whole(field.value());
       } else if (key == "ts") {
-        row.at_ns = nanoseconds(field.value().raw_json_token());
+        row.at_text = field.value().raw_json_token();
+        row.at_ns = nanoseconds(row.at_text);
       } else if (key == "dur") {
-        row.length_ns = nanoseconds(field.value().raw_json_token());
+        row.length_text = field.value().raw_json_token();
+        row.length_ns = nanoseconds(row.length_text);
       } else if (key == "args") {
         if (!is_annotation(kind)) read_args(field.value(), &row);
       }
@@ -296,15 +299,23 @@ class KinetoRows {
     return Done{};
   }
 
+  static Error no_microseconds(const KinetoRow& row, const char* what, std::string_view text) {
+    if (text.empty()) return Error{fmt::format("a {} without its {}", row.category, what)};
+    constexpr std::size_t kMostShown = 30;
+    const std::string_view first = text.substr(0, text.find_first_of(" \r\n\t"));
+    return Error{
+        fmt::format("a {} with a {} of {} us", row.category, what, first.substr(0, kMostShown))};
+  }
+
   static Status check_time(const KinetoRow& row) {
-    if (!row.at_ns) return Error{fmt::format("a {} without its time (ts)", row.category)};
+    if (!row.at_ns) return no_microseconds(row, "time (ts)", row.at_text);
     return Done{};
   }
 
   static Status check_span(const KinetoRow& row) {
     RETURN_IF_ERROR(check_time(row));
     if (!row.length_ns || *row.length_ns < 0)
-      return Error{fmt::format("a {} without its length (dur)", row.category)};
+      return no_microseconds(row, "length (dur)", row.length_text);
     return Done{};
   }
 

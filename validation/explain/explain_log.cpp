@@ -229,6 +229,11 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
   if (skipped > 0)
     counted.left_out.push_back(
         fmt::format("{} skipped iterations, without an optimizer step, do not count.", skipped));
+  const auto without_time = std::ranges::count_if(
+      run.lines, [](const RunLine& line) { return line.figures && line.figures->has_no_time; });
+  if (without_time > 0)
+    counted.left_out.push_back(fmt::format(
+        "{} lines of iterations whose time is not above 0 do not count.", without_time));
   counted.all.erase(counted.all.begin(), counted.all.begin() + RunMeter::kWarmup);
   counted.usual = median_seconds(counted.all);
   counted.split = split_iterations(counted.all, counted.usual);
