@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/json_text.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
@@ -33,11 +34,13 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
       options.report);
 }
 
-// Returns the input with the letter of its kind in option_table.cpp.
-CommandInput input_of(const CompareOptions& options) {
+// Returns the input with the letter of its kind in option_table.cpp. Error: nothing was measured.
+Result<CommandInput> input_of(const CompareOptions& options) {
   constexpr const char* kLetters[] = {"t", "s", "p", "r", "f"};  // of each ComparedKind
   const ComparedKind kind = compared_kind(options.simulated, options.measured);
-  return {options.measured, kLetters[static_cast<std::size_t>(kind)]};
+  if (kind == ComparedKind::TwoTraces)
+    RETURN_IF_ERROR(check_readable(options.measured, "a measured trace (CSV), or profiles"));
+  return CommandInput{options.measured, kLetters[static_cast<std::size_t>(kind)]};
 }
 
 Status run(const CompareOptions& options) {
@@ -47,8 +50,9 @@ Status run(const CompareOptions& options) {
   RETURN_IF_ERROR(check_html_page(options.report));
   if (compared_kind(options.simulated, options.measured) != ComparedKind::TwoTraces)
     return compare_profile(options);
-  ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
+  // The measured input goes first: if it is no trace, the other may well be none.
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
+  ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));
   if (!options.perfetto.empty())
     RETURN_IF_ERROR(write_perfetto_pair(simulated, measured, options.perfetto));
@@ -103,7 +107,7 @@ void add_compare(const Command& app) {
       "Example: tandem compare simulated.csv measured.csv --perfetto both.json\n"
       "         tandem compare job.toml profiles/ --report both.html");
   command.run([options] { return run(*options); },
-              [options]() -> Result<CommandInput> { return input_of(*options); });
+              [options] { return input_of(*options); });
 }
 
 }  // namespace tandem

@@ -214,8 +214,8 @@ Result<std::string> compared(const CallParameters& call, const std::string& meas
   ASSIGN_OR_RETURN(const ComparedKind kind, kind_of(call, measured));
   RETURN_IF_ERROR(check_compared(call, measured, kind, passes, worst));
   if (kind == ComparedKind::TwoTraces) {
-    ASSIGN_OR_RETURN(const TraceTable ours, read_trace_csv(call.path));
     ASSIGN_OR_RETURN(const TraceTable theirs, read_trace_csv(measured));
+    ASSIGN_OR_RETURN(const TraceTable ours, read_trace_csv(call.path));
     ASSIGN_OR_RETURN(
         const Comparison comparison,
         worst ? compare(ours, theirs, static_cast<std::size_t>(*worst)) : compare(ours, theirs));

@@ -444,3 +444,8 @@ TEST_CASE("trace and compare refuse what does not fit in one line, and leave no 
   check_refused(box.tandem("compare no.toml p"), "no.toml: no such file");
   CHECK(box.files() == files);
 }
+  box.file("no.txt", "x");
+  for (const char* sets : {"", " --set costs.p2p_s=0"})
+    check_refused(box.tandem(std::string("compare stages.toml wrong/") + sets),
+                  "wrong/: no such file, expected a measured trace (CSV), or profiles");
+  check_refused(box.tandem("compare stages.toml no.txt"), "no.txt:1: found 'x', expected ");
