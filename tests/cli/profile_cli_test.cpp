@@ -149,6 +149,16 @@ TEST_CASE("op times come back as well: a Program priced by its own profile takes
     CHECK(again.at("bubble_fraction") == own.at("bubble_fraction"));
   }
 }
+  for (const auto& [set, found] :
+       {std::pair{"parallel.global_batch=4", "forwards a step, expected the 4 of rank 0 in "},
+        std::pair{"parallel.dp=2", "found rank 0 of 4, expected a profile of the 8 ranks of "}}) {
+    box.file("job.csv",
+             box.tandem(fmt::format("schedule stages.toml --format program --set {}", set)).out);
+    const Ran ran = box.tandem("simulate job.csv --op-times p1");
+    INFO(ran.err);
+    check_refused(ran, "p1/rank-0.json: found ");
+    CHECK(has(ran.err, found));
+  }
 
 TEST_CASE("a profile's passes become a scenario that takes what they took") {
   const Sandbox box;

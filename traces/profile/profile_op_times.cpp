@@ -184,6 +184,35 @@ PlayingRank played_by(const Program& program, int body, const Profile& profile,
 }
 
 Error no_passes(const Profile& profile) {
+// Refuses a profile of another number of ranks, or of forwards in a step, than the Program's.
+Status check_job(const Program& program, const Profile& profile,
+                 const std::vector<RankTimes>& times, int steps) {
+  const auto world = static_cast<int>(program.ranks.size());
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const ProfileRank& rank = profile.ranks[i];
+    const bool is_beyond = rank.rank_is_given && rank.rank >= world;
+    if (is_beyond || (rank.world > 0 && rank.world != world))
+      return Error::at(
+          rank.path,
+          fmt::format("found rank {} of {}, expected a profile of the {} ranks of {}", rank.rank,
+                      std::max(rank.world, rank.rank + 1), world, program.name));
+    if (!rank.rank_is_given) continue;
+    std::set<std::pair<int, int>> expected;
+    for (const Op& op : program.body_of(Rank{rank.rank}).ops) {
+      if (op.kind == OpKind::Forward) expected.emplace(op.stage, op.microbatch);
+    }
+    std::size_t found = 0;
+    for (const auto& [key, values] : times[i].passes)
+      found += key.phase == PassPhase::Forward ? values.size() : 0;
+    if (found > 0 && found != expected.size() * static_cast<std::size_t>(steps))
+      return Error::at(rank.path,
+                       fmt::format("found {:.4g} forwards a step, expected the {} of rank {} in {}",
+                                   static_cast<double>(found) / steps, expected.size(), rank.rank,
+                                   program.name));
+  }
+  return Done{};
+}
+
   return Error::at(profile.ranks.front().path,
                    "found no passes of microbatches told apart, expected annotations of them: "
                    "PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or Forward 3");
@@ -259,6 +288,7 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
   PassSamples samples = samples_of_passes(profile);
   const bool tells_passes = !samples.ns[PassPhase::Forward].empty();
   if (!tells_passes && passes > 0) {
+  RETURN_IF_ERROR(check_job(*program, profile, times, steps));
     const ProfileWindow window = window_of(profile);
     ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits, splits_of(profile, window));
     for (const ProfileSplit& split : splits) {

@@ -32,7 +32,8 @@ struct MeasuredOps {
 // more or fewer of them than the Program, it takes their median. No op takes SMs any more: the
 // measured times already contain the contention.
 //
-// Error(BadInput) if the profile has no passes, or none of a body's stages.
+// Error(BadInput) if the profile has no passes, none of a body's stages, or another number of ranks
+// or of a rank's forwards than the Program.
 Result<MeasuredOps> reprice_by_profile(Program* program, const Profile& profile);
 
 // Times of a pass of one microbatch through a stage: medians over stages and microbatches.
