@@ -52,7 +52,11 @@ std::string stated_scenario(const PassSeconds& passes, const std::vector<std::st
       text += fmt::format(" {:.3f}", 1e3 * seconds);
     text += '\n';
   }
-  if (const int vpp = passes.stages_a_rank; passes.stages > 1 && passes.stages % vpp == 0) {
+  if (passes.has_two_chains) {
+    text +=
+        fmt::format("[parallel]\npp = {}\nglobal_batch = {}\n[schedule]\norder = \"dualpipe\"\n",
+                    passes.stages / 2, 2 * passes.microbatches);
+  } else if (const int vpp = passes.stages_a_rank; passes.stages > 1 && passes.stages % vpp == 0) {
     text += fmt::format("[parallel]\npp = {}\nglobal_batch = {}\n", passes.stages / vpp,
                         std::max(passes.microbatches, 1));
     if (vpp > 1) text += fmt::format("vpp = {}\n", vpp);

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <tuple>
 
 #include "tests/sandbox.h"
 
@@ -148,7 +149,6 @@ TEST_CASE("op times come back as well: a Program priced by its own profile takes
     CHECK(again.at("compute_s") == own.at("compute_s"));
     CHECK(again.at("bubble_fraction") == own.at("bubble_fraction"));
   }
-}
   for (const auto& [set, found] :
        {std::pair{"parallel.global_batch=4", "forwards a step, expected the 4 of rank 0 in "},
         std::pair{"parallel.dp=2", "found rank 0 of 4, expected a profile of the 8 ranks of "}}) {

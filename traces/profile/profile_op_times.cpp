@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/quantile.h"
 #include "traces/profile/op_keys.h"
@@ -183,7 +184,6 @@ PlayingRank played_by(const Program& program, int body, const Profile& profile,
   return {};
 }
 
-Error no_passes(const Profile& profile) {
 // Refuses a profile of another number of ranks, or of forwards in a step, than the Program's.
 Status check_job(const Program& program, const Profile& profile,
                  const std::vector<RankTimes>& times, int steps) {
@@ -213,9 +213,27 @@ Status check_job(const Program& program, const Profile& profile,
   return Done{};
 }
 
+Error no_passes(const Profile& profile) {
   return Error::at(profile.ranks.front().path,
                    "found no passes of microbatches told apart, expected annotations of them: "
                    "PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or Forward 3");
+}
+
+// Says whether the rank begins a microbatch on a stage before it begins it on the stage before: the
+// two are of different chains.
+bool has_two_chains(const ProfileRank& rank) {
+  std::map<std::tuple<int, int, int>, Nanoseconds> begins;  // by step, stage and microbatch
+  for (const ProfileKernel& kernel : rank.kernels) {        // by start
+    if (kernel.phase != PassPhase::Forward || kernel.action < 0) continue;
+    const ProfileAction& action = rank.actions[kernel.action];
+    if (kernel.activity == Activity::Compute && action.stage >= 0 && action.microbatch >= 0)
+      begins.try_emplace({step_of(rank, kernel), action.stage, action.microbatch}, kernel.start_ns);
+  }
+  return std::ranges::any_of(begins, [&](const auto& begin) {
+    const auto& [step, stage, microbatch] = begin.first;
+    const auto next = begins.find({step, stage + 1, microbatch});
+    return next != begins.end() && next->second < begin.second;
+  });
 }
 
 // Times in ns of a profile's passes on all ranks.
@@ -232,6 +250,7 @@ PassSamples samples_of_passes(const Profile& profile) {
   };
   PassSamples samples;
   PassSeconds& counted = samples.counted;
+  counted.has_two_chains = std::ranges::any_of(profile.ranks, has_two_chains);
   for (const RankTimes& rank : times_of(profile)) {
     std::set<int> own_stages;
     for (const auto& [key, values] : rank.passes) {
@@ -269,6 +288,7 @@ Result<MeasuredOps> reprice_by_profile(Program* program, const Profile& profile)
   if (std::ranges::all_of(times, [](const RankTimes& rank) { return rank.passes.empty(); }))
     return no_passes(profile);
   const int steps = window_of(profile).steps;
+  RETURN_IF_ERROR(check_job(*program, profile, times, steps));
   MeasuredOps measured;
   for (std::size_t body = 0; body < program->bodies.size(); ++body) {
     const PlayingRank played = played_by(*program, static_cast<int>(body), profile, times);
@@ -288,7 +308,6 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
   PassSamples samples = samples_of_passes(profile);
   const bool tells_passes = !samples.ns[PassPhase::Forward].empty();
   if (!tells_passes && passes > 0) {
-  RETURN_IF_ERROR(check_job(*program, profile, times, steps));
     const ProfileWindow window = window_of(profile);
     ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits, splits_of(profile, window));
     for (const ProfileSplit& split : splits) {

@@ -41,6 +41,8 @@ struct PassSeconds {
   std::optional<double> forward_s, backward_s, input_s, weight_s;
   std::optional<double> p2p_s;                          // a transfer between stages
   int stages = 0, microbatches = 0, stages_a_rank = 0;  // 0: unknown
+  // Stages are of two chains that run against each other, as DualPipe's. Each has the microbatches.
+  bool has_two_chains = false;
   std::vector<double> forward_by_stage;                 // to show where stages differ
 };
 
