@@ -159,18 +159,27 @@ TEST_CASE("op times come back as well: a Program priced by its own profile takes
     check_refused(ran, "p1/rank-0.json: found ");
     CHECK(has(ran.err, found));
   }
+}
 
 TEST_CASE("a profile's passes become a scenario that takes what they took") {
   const Sandbox box;
   box.file("stages.toml", kFourStages);
-  const Json run = done(box.tandem("simulate stages.toml --engine ideal --json --kineto p")).at(0);
-  check_done(box.tandem("trace p --scenario measured.toml"));
-  const std::string text = box.read("measured.toml");
-  CHECK(text.find("pp = 4\nglobal_batch = 8\n") != std::string::npos);
-  CHECK(text.find("forward_s = 0.010000100\n") != std::string::npos);
-  CHECK(text.find("backward_s = 0.020000300\n") != std::string::npos);
-  const Json measured = done(box.tandem("simulate measured.toml --engine ideal --json")).at(0);
-  CHECK(measured.at("iteration_s") == run.at("iteration_s"));
+  for (const auto& [name, set, order] :
+       {std::tuple{"p", "", ""},
+        {"dual", " --set schedule.order=dualpipe", "[schedule]\norder = \"dualpipe\"\n"}}) {
+    const Json run = done(box.tandem(fmt::format("simulate stages.toml --engine ideal --json "
+                                                 "--kineto {}{}",
+                                                 name, set)))
+                         .at(0);
+    check_done(box.tandem(fmt::format("trace {} --scenario measured.toml", name)));
+    const std::string text = box.read("measured.toml");
+    INFO(text);
+    CHECK(has(text, std::string("pp = 4\nglobal_batch = 8\n") + order + "[costs]"));
+    CHECK(has(text, "forward_s = 0.010000100\n"));
+    CHECK(has(text, *order == 0 ? "backward_s = 0.020000300\n" : "input_s = 0.010000150\n"));
+    const Json measured = done(box.tandem("simulate measured.toml --engine ideal --json")).at(0);
+    CHECK(measured.at("iteration_s") == run.at("iteration_s"));
+  }
 }
 
 TEST_CASE("a profile's matrix products become a cost table, and price another job") {
@@ -334,6 +343,23 @@ TEST_CASE("compare holds a scenario against profiles, rank against rank, in tabl
   CHECK(page.find("\"rows\":[{\"name\":\"step\"") != std::string::npos);
   CHECK(page.find("\"ncclDevKernel_SendRecv\"") !=
         std::string::npos);  // both timelines name kernels
+  // Of a profile that tells no waits neither side counts by them.
+  const std::string waiting = " --set overlap.p2p=true";
+  check_done(box.tandem("simulate stages.toml --engine ideal --kineto other" + waiting));
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string file = fmt::format("other/rank-{}.json", rank), text = box.read(file.c_str());
+    REQUIRE(has(text, "Waits for"));
+    box.file(file.c_str(),
+             std::regex_replace(text, std::regex(R"re(\n"tandem": .*|, "Waits for": \[[^\]]*\])re"),
+                                ""));
+  }
+  const Json alike =
+      done(box.tandem("compare stages.toml other --engine ideal --json" + waiting)).at("rows");
+  for (const Json& row : alike) {
+    INFO(row.dump());
+    CHECK(row.at("simulated").get<double>() == Approx(row.at("measured").get<double>()));
+  }
+  CHECK(has(alike.dump(), "exposed pipeline communication"));
   // A trace and a Program of the same job stand for the scenario.
   box.file("job.csv", box.tandem("schedule stages.toml --format program").out);
   CHECK(box.tandem("simulate job.csv --unfolded --trace t.csv").status == 0);
@@ -435,6 +461,7 @@ TEST_CASE("DeepSeek-V3's pair of chunks takes what its profile says, within 10 %
 TEST_CASE("trace and compare refuse what does not fit in one line, and leave no file") {
   const Sandbox box;
   box.file("stages.toml", kFourStages);
+  box.file("no.txt", "x");
   box.file("bare.json",
            R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "tid": 7, )"
            R"("ts": 1, "dur": 2, "args": {"stream": 7}}]})");
@@ -452,10 +479,9 @@ TEST_CASE("trace and compare refuse what does not fit in one line, and leave no 
   check_refused(box.tandem("compare t.csv p --perfetto both.json"),
                 "p: found --perfetto, expected it with two traces only");
   check_refused(box.tandem("compare no.toml p"), "no.toml: no such file");
-  CHECK(box.files() == files);
-}
-  box.file("no.txt", "x");
   for (const char* sets : {"", " --set costs.p2p_s=0"})
     check_refused(box.tandem(std::string("compare stages.toml wrong/") + sets),
                   "wrong/: no such file, expected a measured trace (CSV), or profiles");
   check_refused(box.tandem("compare stages.toml no.txt"), "no.txt:1: found 'x', expected ");
+  CHECK(box.files() == files);
+}

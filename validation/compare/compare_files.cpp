@@ -38,6 +38,18 @@ void keep_ranks(const Profile& measured, SimulatedSide* side) {
                 [&](const ProfileRank& rank) { return !wanted.contains(rank.rank); });
 }
 
+// Leaves waits aside if one side does not tell them: exposed communication is then, on both, what
+// has no compute beside it.
+void measure_alike(Profile* simulated, Profile* measured) {
+  const auto tells_waits = [](const Profile& profile) {
+    return std::ranges::all_of(profile.ranks, &ProfileRank::tells_waits);
+  };
+  if (tells_waits(*simulated) && tells_waits(*measured)) return;
+  for (Profile* profile : {simulated, measured}) {
+    for (ProfileRank& rank : profile->ranks) rank.tells_waits = false;
+  }
+}
+
 // Returns whether the CSV is a trace; else it is a Program.
 bool is_trace(const std::string& path) {
   std::ifstream file(path);
@@ -88,8 +100,6 @@ ComparedKind compared_kind(const std::string& simulated, const std::string& meas
 
 Result<ComparedProfiles> compare_files(const ProfiledFiles& files, Profile measured) {
   ComparedProfiles compared{.measured = std::move(measured)};
-  ASSIGN_OR_RETURN(ComparedSide theirs, side_of(compared.measured, files.measured,
-                                                compared.measured.ranks.front().profiler));
   ASSIGN_OR_RETURN(SimulatedSide side, simulated_side(files, compared.measured, &compared.played));
   if (!files.passes.empty()) {
     ASSIGN_OR_RETURN(const std::vector<ProfileAction> passes, passes_named(files.passes));
@@ -99,6 +109,9 @@ Result<ComparedProfiles> compare_files(const ProfiledFiles& files, Profile measu
         "whole profile.",
         files.passes);
   }
+  measure_alike(&side.profile, &compared.measured);
+  ASSIGN_OR_RETURN(ComparedSide theirs, side_of(compared.measured, files.measured,
+                                                compared.measured.ranks.front().profiler));
   ASSIGN_OR_RETURN(ComparedSide ours, side_of(side.profile, files.simulated, side.by));
   if (side.world > 0) ours.world = side.world;
   ProfileComparison& comparison = compared.comparison;
