@@ -517,6 +517,8 @@ TEST_CASE("clocks of ranks that differ, and jump, change no cause") {
   RandomRun run = some_run();
   Profile profile = profile_with(run, nothing(run));
   for (ProfileRank& rank : profile.ranks) {
+    rank.path = fmt::format("rank-{}.json", rank.rank);
+    rank.profiler = "torch.profiler";  // Tandem's own share a clock
     for (ProfileKernel& kernel : rank.kernels) {
       for (Nanoseconds* at : {&kernel.start_ns, &kernel.end_ns, &kernel.transfer_start_ns})
         *at += 1'000'000'000LL * rank.rank;

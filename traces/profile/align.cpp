@@ -9,7 +9,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 
@@ -183,14 +182,14 @@ class Clocks {
         shifts_(profile->ranks.size()) {}
 
   // If ranks are left that nothing connects with a known one, the first of them begins a new set.
-  // A rank is connected by collectives, else by transfers, else by a clock that it shares.
+  // A rank is connected by a clock that it shares, else by collectives, else by transfers.
   void find_shifts() {
     int set = 0;
     for (std::size_t begin = 0; begin < known_.size(); ++begin) {
       if (known_[begin]) continue;
       known_[begin] = true;
       profile_.ranks[begin].clock_set = set++;
-      while (spread_along(together_) || spread_along(transfers_) || spread_on_clocks()) {
+      while (spread_on_clocks() || spread_along(together_) || spread_along(transfers_)) {
       }
     }
     for (std::size_t i = 0; i < shifts_.size(); ++i) move(shifts_[i], &profile_.ranks[i]);

@@ -9,7 +9,8 @@ namespace tandem {
 
 // Aligns clocks. From the first rank on, each rank that is connected with a known one gets a shift,
 // which is kept as clock_shift_ns. Ranks without a connection begin a new clock_set. Connected are
-// the first rank of a collective or transfer with its others, and ranks that share a clock:
+// ranks that share a clock, which they keep, and the first rank of a collective or transfer with
+// its others:
 //   collectives  end on all of their ranks at about the same time, so clocks differ by the median
 //                difference of ends. Broadcasts do not count: their ends differ
 //   transfers    end on the receiver a little behind the sender: the middle of the median

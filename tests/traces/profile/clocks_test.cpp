@@ -80,6 +80,20 @@ TEST_CASE("a row that ends late moves no clock where other transfers agree") {
   CHECK(two_ranks(first, second).ranks[1].clock_shift_ns == 0);
 }
 
+TEST_CASE("ranks that share a clock keep it, wherever their transfers end") {
+  const std::string name = "ncclDevKernel_SendRecv";
+  const KinetoRows sender = {kernel_row(name, 20, "70", "8", 8, transfer("send", 0, 1))},
+                   receiver = {kernel_row(name, 20, "70", "28", 8, transfer("recv", 0, 1))};
+  CHECK(two_ranks(sender, receiver).ranks[1].clock_shift_ns == -20'000);
+  const Folder folder;
+  for (const bool first : {true, false}) {
+    std::string text = kineto_text(first ? sender : receiver, first ? 0 : 1);
+    text.insert(1, R"("tandem": {"ranks_alike": 1, "tells_waits": false}, )");
+    folder.with(first ? "a.json" : "b.json", text);
+  }
+  CHECK(read_all({folder.path().string()}).ranks[1].clock_shift_ns == 0);
+}
+
 TEST_CASE(
     "transfers match by their own end and their order, as torch.profiler tells one end alone") {
   // Rank 1's clock is 1000 us ahead. Rank 0 posts its send first, rank 1 the send back: by their
