@@ -58,7 +58,8 @@ Result<Scenario> load_place(const CommOptions& options) {
   if (!options.placement.empty()) place.cluster.cyclic = options.placement == "cyclic";
   if (place.cluster.gpus < 2)
     return Error{fmt::format("--ranks: found {}, expected at least 2", place.cluster.gpus)};
-  if (place.cluster.cyclic && place.cluster.gpus % place.cluster.spec.gpus_per_node != 0)
+  const bool deals_nodes = place.cluster.cyclic && place.cluster.hostfile.empty();
+  if (deals_nodes && place.cluster.gpus % place.cluster.spec.gpus_per_node != 0)
     return Error{
         fmt::format("--ranks: found {} with cyclic placement, expected whole nodes: a "
                     "multiple of {}",
@@ -140,17 +141,14 @@ Status time_all(const CommOptions& options) {
   RETURN_IF_ERROR(check_files(is_file ? options.cluster : "", {}, {{"--fit", options.fit}}));
   ASSIGN_OR_RETURN(const Scenario place, load_place(options));
   ASSIGN_OR_RETURN(const CommBench bench, bench_of(options, place.cluster.gpus));
-  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
-  const Placement placement =
-      place.cluster.cyclic ? round_robin(place.cluster.gpus, place.cluster.spec.gpus_per_node)
-                           : in_order(place.cluster.gpus);
+  ASSIGN_OR_RETURN(const Site site, make_changed_site(place));
   const Backend* const backend = backend_named(options.backend);  // null: SimGrid
   if (backend != nullptr) {
     ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.cluster.gpus, options.exec));
     if (played) return Done{};  // as child processes, of which rank 0 has printed
   }
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
-                   run_comm_bench(bench, backend, cluster, placement, options.exec));
+                   run_comm_bench(bench, backend, site.cluster, site.placement, options.exec));
   if (!result) return Done{};  // this process is a rank other than 0, which prints
   if (options.json) {
     fmt::print(standard_output(), "{}\n", to_json(*result, bench).dump(2));

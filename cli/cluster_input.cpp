@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 // Loads the scenario's first run. A file that has [cluster] alone gets costs of 1, so that the run
-// is complete, and two nodes if it names no GPUs.
+// is complete, and if it names no GPUs the slots of its hostfile or two nodes.
 Result<Scenario> load_first(const std::string& path) {
   ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
   ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file));
@@ -23,6 +23,10 @@ Result<Scenario> load_first(const std::string& path) {
   }
   ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
   if (!is_cluster_alone || run.settings.contains("cluster.gpus")) return scenario;
+  if (scenario.cluster.slots > 0) {
+    scenario.cluster.gpus = scenario.cluster.slots;
+    return scenario;
+  }
   std::size_t nodes = 2;
   if (scenario.cluster.spec.cables) {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "job/failed_links.h"
+#include "scenarios/hostfile.h"
 
 namespace tandem {
 namespace {
@@ -50,6 +51,12 @@ Result<Site> make_site(const Scenario& scenario) {
   auto site = build_site(scenario);
   if (!site.ok()) return scenario.placed(site.error());
   return site;
+}
+
+Result<Site> make_changed_site(Scenario scenario) {
+  const Status placed = place_by_hostfile(&scenario.cluster);
+  if (!placed.ok()) return scenario.placed(placed.error());
+  return make_site(scenario);
 }
 
 Result<Cluster> make_cluster(const Scenario& scenario) {

@@ -22,6 +22,10 @@ Result<Site> build_site(const Scenario& scenario);
 // Does the same. Errors name the file and line of the keys.
 Result<Site> make_site(const Scenario& scenario);
 
+// Does so for a scenario of which cluster.gpus or cluster.cyclic was changed after it was made: its
+// hostfile then gives ranks their GPUs anew.
+Result<Site> make_changed_site(Scenario scenario);
+
 // Builds the cluster alone, with such errors.
 Result<Cluster> make_cluster(const Scenario& scenario);
 

@@ -159,6 +159,7 @@ Status place_by_hostfile(ClusterSettings* cluster) {
                      fmt::format("found {} slots in cluster.hostfile, expected at least the job's "
                                  "{} GPUs",
                                  slots, cluster->gpus));
+  cluster->slots = static_cast<int>(slots);
   std::vector<int>& gpu_of_rank = cluster->gpu_of_rank;
   if (!cluster->cyclic) {
     for (const std::vector<int>& gpus : *by_host)

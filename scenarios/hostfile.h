@@ -15,9 +15,10 @@ namespace tandem {
 // begins a comment. Errors name file and line.
 Result<std::vector<HostSlots>> read_hostfile(const std::string& path);
 
-// Sets the GPU of each rank by the cluster's hostfile: "block" fills host after host, in the file's
-// order; "cyclic" takes one GPU of each host in turn. Without a hostfile nothing is set. Errors: no
-// links_file, hosts that the cluster does not have, more slots than GPUs, fewer slots than ranks.
+// Sets the GPU of each rank, and the number of slots, by the cluster's hostfile: "block" fills host
+// after host, in the file's order; "cyclic" takes one GPU of each host in turn. Without a hostfile
+// nothing is set. Errors: no links_file, hosts that the cluster does not have, more slots than
+// GPUs, fewer slots than ranks.
 Status place_by_hostfile(ClusterSettings* cluster);
 
 }  // namespace tandem

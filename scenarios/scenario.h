@@ -74,6 +74,7 @@ struct ClusterSettings {
   std::string hosts;     // a hostlist in the order of the GPUs; empty: the nodes of links_file
   std::vector<HostSlots> hostfile;
   std::vector<int> gpu_of_rank;  // by the hostfile; empty: no hostfile
+  int slots = 0;                 // of the hostfile's hosts together; 0: no hostfile
 };
 
 // How the job's ops are priced: [costs].

@@ -109,6 +109,26 @@ TEST_CASE("a cluster that was imported can be timed, though its file has no job"
   CHECK(ran.out.find("# all_reduce: 2 ranks on 1 node\n") != std::string::npos);
 }
 
+TEST_CASE("ranks are timed on the GPUs that a hostfile gives them") {
+  const Sandbox sandbox;
+  sandbox.file("links.csv",
+               "from,to,GBps,latency_us\na.gpu0,a.s,1,1\na.gpu1,a.s,1,1\na.s,core,1,1\n"
+               "b.gpu0,b.s,1,1\nb.gpu1,b.s,1,1\nb.s,core,1,1\n");
+  sandbox.file("hosts", "b slots=1\na\n");
+  sandbox.file("c.toml", "[cluster]\nlinks_file = \"links.csv\"\nhostfile = \"hosts\"\n");
+  const auto ranks = [&](const std::string& more) {
+    const Ran ran = sandbox.tandem("bench comm --cluster c.toml -b 1M -e 1M " + more);
+    check_done(ran);
+    const std::size_t at = ran.out.find("# all_reduce: ");
+    REQUIRE(at != std::string::npos);
+    return ran.out.substr(at + 14, ran.out.find('\n', at) - at - 14);
+  };
+  CHECK(ranks("") == "3 ranks on 2 nodes");  // the slots
+  CHECK(ranks("--ranks 2") == "2 ranks on 2 nodes");
+  check_refused(sandbox.tandem("bench comm --cluster c.toml --ranks 4"),
+                "c.toml:3: found 3 slots in cluster.hostfile, expected at least the job's 4 GPUs");
+}
+
 TEST_CASE("what bench comm cannot do is one line, and status 2") {
   const Sandbox sandbox;
   const auto refused = [&](const std::string& arguments, const std::string& begin) {
