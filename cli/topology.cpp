@@ -62,13 +62,13 @@ std::string collectives(const ClusterSpec& spec) {
 
 // Prices an all-reduce. The bus bandwidth is nccl-tests': 2 (n - 1) / n of the bytes, over the
 // time.
-std::string collective_line(const Cluster& cluster, int gpus) {
-  std::vector<DeviceId> devices;
-  for (int i = 0; i < gpus; ++i) devices.push_back(static_cast<DeviceId>(i));
+std::string collective_line(const Cluster& cluster, const std::vector<DeviceId>& devices) {
+  const std::size_t gpus = devices.size();
   constexpr Bytes kBytes = 1 << 30;
   const double s = to_seconds(collective_ns(cluster, CommKind::AllReduce, kBytes, devices));
-  return fmt::format("{:.3f} ms, bus bandwidth {:.1f} GB/s", 1e3 * s,
-                     2.0 * (gpus - 1) / gpus * kBytes / s / GB);
+  return fmt::format(
+      "{:.3f} ms, bus bandwidth {:.1f} GB/s", 1e3 * s,
+      2.0 * static_cast<double>(gpus - 1) / static_cast<double>(gpus) * kBytes / s / GB);
 }
 
 // Adds a line for each level of a regular cluster: the node, the NICs, the fabric.
@@ -136,7 +136,30 @@ void add_shape(const FabricShape& shape, const Add& add) {
   }
 }
 
-void print_table(const Cluster& cluster, const std::string& preset, int width) {
+// Returns "12 of 16 GPUs on 2 nodes of 8" for a job of 12.
+std::string size_text(const Site& site) {
+  const int gpus = site.cluster.gpus(), used = static_cast<int>(site.placement.size());
+  return fmt::format("{}{} GPUs on {} nodes of {}", used == gpus ? "" : fmt::format("{} of ", used),
+                     gpus, site.cluster.nodes(), site.cluster.spec().gpus_per_node);
+}
+
+// Adds an all-reduce of a node's GPUs, and one of all that the job has, if they are on several.
+template <class Add>
+void add_collectives(const Site& site, const Add& add) {
+  const auto add_line = [&](const std::vector<DeviceId>& devices) {
+    add(fmt::format("all-reduce of 1 GiB, {} GPUs", devices.size()),
+        collective_line(site.cluster, devices));
+  };
+  const NodeId first = site.cluster.node_of(site.placement.front());
+  std::vector<DeviceId> node;
+  for (const DeviceId gpu : site.placement)
+    if (site.cluster.node_of(gpu) == first) node.push_back(gpu);
+  if (node.size() > 1) add_line(node);
+  if (node.size() < site.placement.size()) add_line(site.placement);
+}
+
+void print_table(const Site& site, const std::string& preset, int width) {
+  const Cluster& cluster = site.cluster;
   const ClusterSpec& spec = cluster.spec();
   std::vector<Cells> rows;
   const auto add = [&](std::string key, std::string value) {
@@ -154,8 +177,7 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
   add("GEMMs", gemms(spec.device));
   add("fused attention",
       fmt::format("{:.3g} % of the 16-bit peak", 100 * spec.device.attention_efficiency));
-  add("size", fmt::format("{} GPUs on {} nodes of {}", cluster.gpus(), cluster.nodes(),
-                          spec.gpus_per_node));
+  add("size", size_text(site));
   if (spec.cables) {
     add("links", fmt::format("{}, as listed", cluster.links()));
     if (const auto shape = fabric_shape(*spec.cables); shape.ok()) add_shape(*shape, add);
@@ -163,12 +185,7 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
     add_links(spec, add);
   }
   add("collectives", collectives(spec));
-  const int node = std::min(cluster.gpus(), spec.gpus_per_node);
-  if (node > 1)
-    add(fmt::format("all-reduce of 1 GiB, {} GPUs", node), collective_line(cluster, node));
-  if (cluster.nodes() > 1)
-    add(fmt::format("all-reduce of 1 GiB, {} GPUs", cluster.gpus()),
-        collective_line(cluster, cluster.gpus()));
+  add_collectives(site, add);
   fmt::print(standard_output(), "{}",
              laid_out({{"", Place::Name}, {"", Place::First, Align::Left}}, rows, width));
   if (preset.empty()) return;
@@ -183,13 +200,17 @@ Status show(const TopologyOptions& options) {
   RETURN_IF_ERROR(check_files(options.input, {}, {{"-o", options.output}}));
   ASSIGN_OR_RETURN(Scenario scenario, load_cluster(options.input));
   if (options.gpus > 0) scenario.cluster.gpus = options.gpus;
-  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+  ASSIGN_OR_RETURN(Site site, make_changed_site(scenario));
+  // Listed links are shown whole, whatever part of them the scenario's job has.
+  const bool is_whole = options.gpus == 0 && scenario.cluster.spec.cables != nullptr;
+  if (is_whole) site.placement = in_order(site.cluster.gpus());
   if (options.format == "table") {
-    print_table(cluster, scenario.cluster.preset, text_width(options.wide));
+    print_table(site, scenario.cluster.preset, text_width(options.wide));
     return Done{};
   }
-  const std::string text =
-      options.format == "dot" ? cluster.dot() : cluster_svg(cluster.graph(), cluster.spec().name);
+  const std::string text = options.format == "dot"
+                               ? site.cluster.dot()
+                               : cluster_svg(site.cluster.graph(), site.cluster.spec().name);
   if (!options.output.empty()) return write_file(options.output, text);
   fmt::print(standard_output(), "{}", text);
   return Done{};

@@ -119,6 +119,23 @@ TEST_CASE("the page of a run on listed links has their picture, that of a preset
   CHECK(box.read("page.html").find("\"cluster\":null") != std::string::npos);
 }
 
+TEST_CASE(
+    "topology prices an all-reduce of the GPUs that are asked for, and counts the built ones") {
+  const Sandbox box;
+  const Ran preset = box.tandem("topology dgx-h100 --gpus 12");
+  check_done(preset);
+  CHECK(preset.out.find("12 of 16 GPUs on 2 nodes of 8\n") != std::string::npos);
+  CHECK(preset.out.find("all-reduce of 1 GiB, 12 GPUs") != std::string::npos);
+  CHECK(preset.out.find("all-reduce of 1 GiB, 16 GPUs") == std::string::npos);
+  box.file("topology.conf", kTree);
+  box.file("topo.txt", kTable);
+  check_done(box.tandem("import topology.conf topo.txt --cluster dgx-h100 -o mine.toml"));
+  const Ran listed = box.tandem("topology mine.toml --gpus 4");
+  CHECK(listed.out.find("4 of 6 GPUs on 3 nodes of 2\n") != std::string::npos);
+  CHECK(listed.out.find("all-reduce of 1 GiB, 4 GPUs") != std::string::npos);
+  check_refused(box.tandem("topology mine.toml --gpus 8"), "mine.toml");
+}
+
 TEST_CASE("a topology and a job's files are one scenario") {
   const Sandbox box;
   box.file("topology.conf", kTree);
