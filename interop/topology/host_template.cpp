@@ -194,7 +194,7 @@ void add_nics(const ImportedNode& node, const PresetNode& preset, bool has_rates
     has_usual |= nic.GBps == 0;
     host->nics.push_back({nic.name,
                           nic.GBps > 0 ? nic.GBps : usual_nic_GBps(preset, node.nics.size()),
-                          nic.GBps > 0});
+                          nic.GBps > 0, nic.slot});
   }
   if (has_usual && !has_rates)
     host->assumed.push_back(fmt::format("NICs of {:g} Gbit/s, by {}: no file says it",
@@ -325,6 +325,11 @@ std::vector<std::size_t> bundles_of(const HostTemplate& host) {
   return bundle_of;
 }
 
+// Returns how many ports share this NIC's PCIe wire, itself included.
+std::ptrdiff_t ports_at_slot(const HostTemplate& host, const HostNic& nic) {
+  return nic.slot < 0 ? 1 : std::ranges::count(host.nics, nic.slot, &HostNic::slot);
+}
+
 }  // namespace
 
 void bundle_nics(HostTemplate* host) {
@@ -335,7 +340,9 @@ void bundle_nics(HostTemplate* host) {
     if (bundle_of[i] != i) continue;
     number_of[i] = bundles.size();
     bundles.push_back(host->nics[i]);
-    bundles.back().GBps *= static_cast<double>(std::ranges::count(bundle_of, i));
+    const std::ptrdiff_t members = std::ranges::count(bundle_of, i);
+    bundles.back().GBps *= static_cast<double>(members);
+    if (members > 1) bundles.back().slot = -1;  // its wires are parts of slots
   }
   if (bundles.size() == host->nics.size()) return;
   host->assumed.push_back(
@@ -344,15 +351,44 @@ void bundle_nics(HostTemplate* host) {
                   host->nics.size(), bundles.size()));
   std::vector<HostWire> wires;
   for (HostWire wire : host->others) {
-    if (wire.from.starts_with("nic")) {
-      const std::size_t nic = nic_number(wire.from);
-      if (bundle_of[nic] != nic) continue;
-      wire.GBps *= bundles[number_of[nic]].GBps / host->nics[nic].GBps;
-      wire.from = fmt::format("nic{}", number_of[nic]);
+    if (!wire.from.starts_with("nic")) {
+      wires.push_back(std::move(wire));
+      continue;
+    }
+    const std::size_t nic = nic_number(wire.from);
+    if (std::ranges::count(bundle_of, bundle_of[nic]) > 1)
+      wire.GBps /= static_cast<double>(ports_at_slot(*host, host->nics[nic]));
+    wire.from = fmt::format("nic{}", number_of[bundle_of[nic]]);
+    const auto same = std::ranges::find_if(wires, [&](const HostWire& other) {
+      return other.from == wire.from && other.to == wire.to;
+    });
+    if (same == wires.end()) {
+      wires.push_back(std::move(wire));
+    } else {
+      same->GBps += wire.GBps;
+    }
+  }
+  host->nics = std::move(bundles);
+  host->others = std::move(wires);
+}
+
+void share_slots(HostTemplate* host) {
+  std::map<int, std::string> switch_at;  // by slot
+  std::vector<HostWire> wires;
+  for (HostWire wire : host->others) {
+    const bool is_of_nic = wire.from.starts_with("nic");
+    const HostNic* const nic = is_of_nic ? &host->nics[nic_number(wire.from)] : nullptr;
+    if (nic != nullptr && ports_at_slot(*host, *nic) > 1) {
+      const auto [known, is_new] =
+          switch_at.try_emplace(nic->slot, fmt::format("slot{}", switch_at.size()));
+      if (is_new) {
+        wires.push_back(wire);
+        wires.back().from = known->second;
+      }
+      wire.to = known->second;
     }
     wires.push_back(std::move(wire));
   }
-  host->nics = std::move(bundles);
   host->others = std::move(wires);
 }
 

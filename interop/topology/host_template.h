@@ -20,6 +20,7 @@ struct HostNic {
   std::string device;      // "mlx5_0"; empty: unknown
   double GBps = 0;         // of its cable
   bool is_stated = false;  // true: by a file, not by the preset
+  int slot = -1;           // as in ImportedNic
 };
 
 struct HostTemplate {
@@ -43,6 +44,9 @@ Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset,
 // Merges NICs of equal rate on one PCIe switch, where there are several for each GPU, into one NIC
 // per GPU with the sum of their rates, as NCCL sends through all of a GPU's nearest NICs.
 void bundle_nics(HostTemplate* host);
+
+// Joins the ports of a PCIe device by a switch "slot0" above them, so that they share its one wire.
+void share_slots(HostTemplate* host);
 
 // Makes the template from the preset alone, with the given numbers of GPUs and NICs.
 HostTemplate host_of(const PresetNode& preset, int gpus, int nics);

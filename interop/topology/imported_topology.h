@@ -20,6 +20,7 @@ struct ImportedNic {
   std::string name;    // "mlx5_0"
   std::string pci_id;  // of the device
   double GBps = 0;
+  int slot = -1;  // equal for the ports of one PCIe device, which share its wire; -1: it has one
 };
 
 // A wire inside a node. Its ends are "gpu0" and "nic0" (numbered by place in ImportedNode's lists),

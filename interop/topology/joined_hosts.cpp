@@ -169,6 +169,7 @@ Result<HostTemplate> inside_of_hosts(const ImportedTopology& topology, const Pre
                     "expected the dump of one host",
                     topology.node->hosts)};
   if (!network.states_rates) bundle_nics(&inside);
+  share_slots(&inside);
   return inside;
 }
 

@@ -251,6 +251,8 @@ class NcclSystem {
                   int host) {
     if (nic.child("net") == nullptr)
       left_out.push_back(fmt::format("{}: a <nic> without a <net>", source_.at(nic.line)));
+    const auto ports = std::ranges::count(nic.children, "net", &XmlElement::name);
+    const int slot = pci != nullptr && ports > 1 ? slots_++ : -1;
     for (const XmlElement& net : nic.children) {
       if (net.name != "net") continue;
       const double speed_Mbitps = net.number("speed");
@@ -259,7 +261,7 @@ class NcclSystem {
                        parent,
                        pci == nullptr ? pcie_GBps("", 0) : rate_of(*pci),
                        {std::string(net.text("name")), pci == nullptr ? "" : pci_id(*pci),
-                        speed_Mbitps > 0 ? speed_Mbitps / kMbitpsPerGBps : 0}});
+                        speed_Mbitps > 0 ? speed_Mbitps / kMbitpsPerGBps : 0, slot}});
     }
     return Done{};
   }
@@ -271,7 +273,7 @@ class NcclSystem {
   bool has_classes_ = false, states_nvlinks_ = false, joins_hosts_ = false;
   std::vector<std::string> hosts_;  // their hashes
   std::vector<FoundCpu> cpus_;
-  int switches_ = 0;
+  int switches_ = 0, slots_ = 0;
   std::vector<FoundGpu> gpus_;
   std::vector<FoundNic> nics_;
   std::vector<NodeWire> wires_;

@@ -186,6 +186,30 @@ TEST_CASE("two GPUs of a host at one bus id are refused") {
         "a.xml:3: found a second GPU at busid '1', expected one of a host");
 }
 
+TEST_CASE("ports of one adapter share its PCIe slot, also where they stand as one NIC") {
+  const auto dump = [](int gpus) {
+    std::string text = "<system version=\"1\"><cpu><pci busid=\"s\" class=\"0x060400\">";
+    for (int i = 0; i < gpus; ++i)
+      text += fmt::format(
+          "<pci busid=\"g{0}\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">"
+          "<gpu dev=\"{0}\" sm=\"90\"/></pci>",
+          i);
+    return text +
+           "<pci busid=\"n\" class=\"0x020700\" link_speed=\"16 GT/s\" link_width=\"16\"><nic>"
+           "<net name=\"a\" dev=\"0\" speed=\"200000\"/><net name=\"b\" dev=\"1\" "
+           "speed=\"200000\"/>"
+           "</nic></pci></pci></cpu></system>";
+  };
+  const ComposedCluster two = composed(topology_in("t.xml", dump(2)), eight_h100());
+  CHECK(cables_at(two, "slot0") == std::vector<std::string>{"n0.slot0 n0.pcie0 24",
+                                                            "n0.nic_a n0.slot0 24",
+                                                            "n0.nic_b n0.slot0 24"});
+  const ComposedCluster one = composed(topology_in("t.xml", dump(1)), eight_h100());
+  CHECK(cables_at(one, "nic_a") ==
+        std::vector<std::string>{"n0.nic_a core 50", "n0.nic_a n0.pcie0 24"});
+  CHECK(says(one.assumed, "2 NICs stand as 1 with their rates together"));
+}
+
 TEST_CASE("a second <system> in one file is refused with its line") {
   const std::string one = R"(<system version="1"><cpu><pci class="0x030200"/></cpu></system>)";
   CHECK(topology_in("a.xml", "<!-- a -->\n" + one + "\n<!-- b -->\n").node->gpus.size() == 1);
