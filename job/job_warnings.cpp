@@ -13,6 +13,7 @@
 #include "job/site.h"
 #include "schedule/lowering/price.h"
 #include "schedule/program/reprice.h"
+#include "topology/fabric_shape.h"
 
 namespace tandem {
 namespace {
@@ -79,6 +80,17 @@ void add_experts_between_nodes(const Scenario& scenario, const CompiledJob& job,
       "parallel.ep = {} with {} GPUs an expert does not divide the {} GPUs of a node: some groups "
       "of experts cross nodes, and the others wait for them",
       ep, job.plan.expert_tensor(), node));
+}
+
+void add_idle_nics(const Scenario& scenario, const CompiledJob& job,
+                   std::vector<std::string>* lines) {
+  const Cluster& cluster = job.site.cluster;
+  const NodeId first = cluster.node_of(job.site.placement.front());
+  const bool is_on_one = std::ranges::all_of(
+      job.site.placement, [&](DeviceId gpu) { return cluster.node_of(gpu) == first; });
+  const std::string idle = is_on_one ? "" : idle_nics(cluster);
+  if (!idle.empty())
+    lines->push_back(fmt::format("{}: {}", scenario.place_of({"cluster.links_file"}), idle));
 }
 
 // Names a communicator's operation, such as "data all_gather of 4 ranks on 2 nodes", if the
@@ -157,6 +169,7 @@ Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const Co
   add_tensor_between_nodes(scenario, job, &lines);
   add_tensor_beyond_line(scenario, job, &lines);
   add_experts_between_nodes(scenario, job, &lines);
+  add_idle_nics(scenario, job, &lines);
   add_uncalibrated(scenario, job, &lines);
   RETURN_IF_ERROR(add_failed_links(scenario, job, &lines));
   for (const std::string& doubt : doubts(scenario)) lines.push_back(doubt);

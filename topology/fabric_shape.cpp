@@ -2,6 +2,9 @@
 // the switches on the shortest way between each two nodes.
 #include "topology/fabric_shape.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/breadth_first_search.hpp>
 #include <iterator>
@@ -101,6 +104,36 @@ Result<FabricShape> fabric_shape(const std::vector<ListedCable>& cables) {
     if (leaf.down_links > 0) shape.leaves.push_back(std::move(leaf));
   }
   return shape;
+}
+
+std::string idle_nics(const Cluster& cluster) {
+  const ClusterSpec& spec = cluster.spec();
+  if (!spec.cables || cluster.nodes() < 2) return "";
+  const auto listed = sites_of(*spec.cables);
+  if (!listed.ok()) return "";
+  std::vector<bool> is_used(cluster.links());
+  const int node = spec.gpus_per_node;
+  for (int gpu = 0; gpu < node * node; ++gpu) {
+    const DeviceId here{gpu / node}, there{node + gpu % node};
+    for (const LinkId link : cluster.route(here, there)) is_used[index(link)] = true;
+    for (const LinkId link : cluster.route(there, here)) is_used[index(link)] = true;
+  }
+  std::map<SiteId, bool> nics;  // the first node's that a cable joins to the fabric -> is it used
+  for (std::size_t i = 0; i < listed->cables.size(); ++i) {
+    const auto [from, to] = listed->cables[i];
+    for (const auto& [nic, other] : {std::pair(from, to), std::pair(to, from)}) {
+      const Vertex& site = listed->sites[nic];
+      if (site.kind != Vertex::Nic || site.node != 0 || listed->sites[other].node >= 0) continue;
+      nics[nic] = nics[nic] || is_used[2 * i] || is_used[2 * i + 1];  // a cable is two links
+    }
+  }
+  const auto used = std::ranges::count_if(nics, [](const auto& nic) { return nic.second; });
+  if (used == std::ssize(nics)) return "";
+  return fmt::format(
+      "{} NICs a node, {} carr{} traffic: a GPU keeps to the nearest, and to one of several as "
+      "near; "
+      "those that NCCL shares are one NIC with their rates together",
+      nics.size(), used, used == 1 ? "ies" : "y");
 }
 
 }  // namespace tandem

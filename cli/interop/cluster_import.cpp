@@ -11,6 +11,7 @@
 #include "interop/topology/compose.h"
 #include "interop/topology/nccl_rates.h"
 #include "interop/topology/topologies.h"
+#include "topology/fabric_shape.h"
 #include "topology/listed_cables.h"
 #include "topology/preset.h"
 
@@ -55,17 +56,20 @@ std::vector<ListedCable> listed(const ComposedCluster& composed) {
   return cables;
 }
 
-// Checks, before anything is written, that the links make a cluster that can be built.
-Status check_joined(const ComposedCluster& composed, const std::string& preset,
+// Checks, before anything is written, that the links make a cluster that can be built. Notes NICs
+// that stay idle.
+Status check_joined(ComposedCluster* composed, const std::string& preset,
                     const ClusterSpec& of_preset) {
   ClusterSpec spec = of_preset;
   spec.name = preset;
   spec.nvlinks.clear();  // the composed links replace the preset's
-  spec.cables = std::make_shared<const std::vector<ListedCable>>(listed(composed));
+  spec.cables = std::make_shared<const std::vector<ListedCable>>(listed(*composed));
   spec.has_hosts = true;
   ASSIGN_OR_RETURN(spec.gpus_per_node, gpus_per_node(*spec.cables));
-  const auto cluster = Cluster::build(spec, composed.nodes * composed.gpus_per_node);
-  return cluster.ok() ? Status(Done{}) : cluster.error();
+  ASSIGN_OR_RETURN(const Cluster cluster,
+                   Cluster::build(spec, composed->nodes * composed->gpus_per_node));
+  if (const std::string idle = idle_nics(cluster); !idle.empty()) composed->assumed.push_back(idle);
+  return Done{};
 }
 
 // Sets cluster.hosts if the names of the nodes do not say all about the hosts.
@@ -129,7 +133,7 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   }
   auto composed = compose(topology, preset, wanted);
   if (!composed.ok()) return Error::at(sources.front().path, composed.error().message);
-  if (const Status joined = check_joined(*composed, preset_name, spec); !joined.ok())
+  if (const Status joined = check_joined(&*composed, preset_name, spec); !joined.ok())
     return Error::at(sources.front().path, joined.error().message);
   const std::int64_t gpus = std::int64_t{composed->nodes} * composed->gpus_per_node;
   if (options.gpus > gpus)

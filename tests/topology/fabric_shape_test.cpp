@@ -1,4 +1,6 @@
 // Listed cables by hosts' names, what their fabric is like, and clusters as graphs to be drawn.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <memory>
 
@@ -131,6 +133,16 @@ TEST_CASE("hosts may be called n1 and n03, and a switch n2, where names are know
   CHECK(Cluster::build(spec, 2).ok());
   CHECK(!need_hosts(read("from,to,GBps,latency_us\nn0.gpu0,s,1,0\nn1.gpu0,s,1,0\n")));
   CHECK(!need_hosts(read(kHosts)));
+}
+
+TEST_CASE("NICs that no route takes are counted") {
+  CHECK(idle_nics(built(kHosts)).empty());
+  std::string text = "from,to,GBps,latency_us\n";
+  for (const char* node : {"n0", "n1"})
+    for (int nic = 0; nic < 3; ++nic)
+      text += fmt::format("{0}.gpu0,{0}.nic{1},50,0\n{0}.nic{1},s{2},10,2\n", node, nic, nic % 2);
+  CHECK(idle_nics(built(text)).starts_with("3 NICs a node, 1 carries traffic: "));
+  CHECK(idle_nics(built("from,to,GBps,latency_us\nn0.gpu0,s,1,0\n")).empty());  // one node
 }
 
 TEST_CASE("a graph to be drawn has a line for each cable and calls nodes by their names") {
