@@ -14,6 +14,7 @@
 
 #include "base/csv.h"
 #include "base/hostlist.h"
+#include "base/nearest.h"
 #include "base/units.h"
 #include "topology/listed_sites.h"
 
@@ -99,6 +100,18 @@ Status check_cable(const ListedCable& cable, const NamedNodes& nodes) {
   if (from >= 0 && to >= 0 && from != to) return wrong(cable, "a switch between nodes");
   if (cable.efficiency > 0 && (from < 0 || to < 0))
     return wrong(cable, "an efficiency inside nodes alone");
+  return Done{};
+}
+
+// Refuses a column that is none of these, such as a misspelt efficiency.
+Status check_columns(const std::string& path, const CsvTable& table) {
+  const std::vector<std::string> known = {"from", "to", "GBps", "latency_us", "efficiency"};
+  for (const std::string& column : table.columns()) {
+    if (std::ranges::find(known, column) == known.end())
+      return Error::at(path, fmt::format("found a column '{}', expected from, to, GBps, latency_us "
+                                         "and perhaps efficiency; the nearest is '{}'",
+                                         column, nearest(column, known)));
+  }
   return Done{};
 }
 
@@ -195,6 +208,7 @@ Result<std::vector<std::string>> node_names(const std::vector<ListedCable>& cabl
 Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path,
                                                                     bool has_hosts) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  RETURN_IF_ERROR(check_columns(path, table));
   const bool has_efficiency = table.has("efficiency");
   auto cables = std::make_shared<std::vector<ListedCable>>();
   for (int row = 0; row < table.size(); ++row) {

@@ -107,6 +107,9 @@ TEST_CASE("links of nodes that are none are refused at their line") {
         ":2: found a cable from 'a.gpu0' to 'b.gpu0', expected a switch between nodes");
   CHECK(refused(head + "a.gpu0,s,1,0,\na.gpu0,s,1,0,0.5\n") ==
         ":3: found a cable from 'a.gpu0' to 's', expected an efficiency inside nodes alone");
+  CHECK(refused("from,to,GBps,latency_us,efficency\na.gpu0,s,1,0,1\n") ==
+        ": found a column 'efficency', expected from, to, GBps, latency_us and perhaps efficiency; "
+        "the nearest is 'efficiency'");
   CHECK(refused(head + "a.gpu0,s,1,0,1.5\n") == ":2: found an efficiency outside 0 to 1");
   CHECK(refused(head + "a.gpu0,s,1,0,\nb.gpu0,s,1,0,\nb.gpu1,s,1,0,\n") ==
         ": found GPU b.gpu1, expected GPUs gpu0, gpu1, ... on each node, as many on each");
