@@ -154,8 +154,11 @@ Result<HostTemplate> inside_by_preset(const PresetNode& preset, const ImportedFa
                              ports, preset.preset)};
   HostTemplate inside = host_of(preset, gpus, nics);
   inside.assumed.push_back(
-      fmt::format("{} GPUs and {} NICs a host, and its inside, by {}: no file has them", gpus, nics,
-                  preset.preset));
+      ports > 0 ? fmt::format("{} GPUs a host, and its inside, by {}, with a NIC at each of its {} "
+                              "ports: no file has them",
+                              gpus, preset.preset, ports)
+                : fmt::format("{} GPUs and {} NICs a host, and its inside, by {}: no file has them",
+                              gpus, nics, preset.preset));
   return inside;
 }
 

@@ -288,6 +288,16 @@ TEST_CASE("NICs are as fast as the fabric's file says, in bytes of data, and not
   CHECK(says(composed(topology_in("topo", table), eight_h100()).assumed, "NICs of 400 Gbit/s"));
 }
 
+TEST_CASE("a host's NICs that no file but the fabric's has are as many as its ports there") {
+  std::string fabric = "\nswitchguid=0xa1(a1)\nSwitch 65 \"S-a1\" # \"leaf1\" enhanced port 0\n";
+  for (int port = 0; port < 12; ++port)
+    fabric += fmt::format("[{0}] \"H-0{0}\"[1](0{0}) # \"h1 mlx5_{0}\" lid {0} 4xNDR\n", port + 1);
+  const ComposedCluster cluster = composed(topology_in("ib.out", fabric), eight_h100());
+  CHECK(says(cluster.assumed,
+             "8 GPUs a host, and its inside, by dgx-h100, with a NIC at each of its "
+             "12 ports: no file has them"));
+}
+
 TEST_CASE("more NVLinks than a GPU has are refused") {
   std::string table = switched_table({18, 18, 18, 18});
   const std::string row1 = "GPU1\tNV18\tX\tNV18", row2 = "GPU2\tNV18\tNV18\tX";
