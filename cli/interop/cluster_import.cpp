@@ -144,6 +144,7 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   imported.plan.sources = topology.sources;
   imported.plan.assumed = topology.assumed;
   imported.plan.left_out = topology.left_out;
+  imported.plan.not_expressed = topology.not_expressed;
   for (const auto& [from, to] : {std::pair(&composed->assumed, &imported.plan.assumed),
                                  std::pair(&composed->left_out, &imported.plan.left_out)})
     to->insert(to->end(), from->begin(), from->end());

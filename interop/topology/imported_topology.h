@@ -87,6 +87,7 @@ struct ImportedTopology {
   std::vector<std::string> sources;  // "topo.xml (NCCL topology, 8 GPUs, 8 NICs)"
   std::vector<std::string> assumed;  // sentences about what no file says
   std::vector<std::string> left_out;
+  std::vector<std::string> not_expressed;  // understood, but links have no number for it
 };
 
 }  // namespace tandem

@@ -93,6 +93,9 @@ class NcclSystem {
 
   Result<ImportedNode> node();
 
+  // Returns "3 of 8 network devices have gdr = 0: ..."; empty: none has.
+  std::string without_gdr() const;
+
   std::vector<std::string> left_out, assumed;
 
  private:
@@ -256,6 +259,7 @@ class NcclSystem {
     for (const XmlElement& net : nic.children) {
       if (net.name != "net") continue;
       const double speed_Mbitps = net.number("speed");
+      if (net.text("gdr") == "0") ++without_gdr_;
       nics_.push_back({host,
                        static_cast<int>(net.number("dev", -1)),
                        parent,
@@ -274,6 +278,7 @@ class NcclSystem {
   std::vector<std::string> hosts_;  // their hashes
   std::vector<FoundCpu> cpus_;
   int switches_ = 0, slots_ = 0;
+  std::ptrdiff_t without_gdr_ = 0;  // network devices
   std::vector<FoundGpu> gpus_;
   std::vector<FoundNic> nics_;
   std::vector<NodeWire> wires_;
@@ -325,6 +330,14 @@ void NcclSystem::take_usual_speeds(ImportedNode* node) {
       fmt::format("{}: {} of {} nets state no speed and have 10 Gbit/s, as NCCL takes "
                   "them",
                   source_.path, unknown, node->nics.size()));
+}
+
+std::string NcclSystem::without_gdr() const {
+  if (without_gdr_ == 0) return "";
+  return fmt::format(
+      "{}: {} of {} network devices have gdr = 0: their messages pass the host's memory, which "
+      "no link prices",
+      source_.path, without_gdr_, nics_.size());
 }
 
 // Numbers GPUs and NICs by host and NCCL's device number, and wires them.
@@ -407,6 +420,8 @@ Status read_nccl_xml(const TopologySource& source, ImportedTopology* topology) {
   topology->sources.push_back(fmt::format("{} ({}, {} GPUs, {} network devices)", source.path,
                                           node.kind, node.gpus.size(), node.nics.size()));
   topology->node = std::move(node);
+  if (std::string line = system.without_gdr(); !line.empty())
+    topology->not_expressed.push_back(std::move(line));
   for (const auto& [from, to] : {std::pair(&system.left_out, &topology->left_out),
                                  std::pair(&system.assumed, &topology->assumed)})
     to->insert(to->end(), from->begin(), from->end());

@@ -210,6 +210,19 @@ TEST_CASE("ports of one adapter share its PCIe slot, also where they stand as on
   CHECK(says(one.assumed, "2 NICs stand as 1 with their rates together"));
 }
 
+TEST_CASE("network devices without GPUDirect RDMA are said, as links do not price it") {
+  const auto topology = [](const std::string& gdr) {
+    return topology_in(
+        "g.xml",
+        "<system version=\"1\"><cpu><pci busid=\"g\" class=\"0x030200\"><gpu dev=\"0\" "
+        "sm=\"90\" gdr=\"1\"/></pci><pci busid=\"n\" class=\"0x020700\"><nic>"
+        "<net name=\"a\" dev=\"0\" speed=\"200000\" gdr=\"" +
+            gdr + "\"/></nic></pci></cpu></system>");
+  };
+  CHECK(topology("1").not_expressed.empty());
+  CHECK(says(topology("0").not_expressed, "g.xml: 1 of 1 network devices have gdr = 0: "));
+}
+
 TEST_CASE("a second <system> in one file is refused with its line") {
   const std::string one = R"(<system version="1"><cpu><pci class="0x030200"/></cpu></system>)";
   CHECK(topology_in("a.xml", "<!-- a -->\n" + one + "\n<!-- b -->\n").node->gpus.size() == 1);
