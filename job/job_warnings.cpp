@@ -14,6 +14,7 @@
 #include "schedule/lowering/price.h"
 #include "schedule/program/reprice.h"
 #include "topology/fabric_shape.h"
+#include "topology/preset.h"
 
 namespace tandem {
 namespace {
@@ -34,6 +35,20 @@ void add_stragglers(const Scenario& scenario, const CompiledJob& job,
       variability.seed));
 }
 
+// Returns "; cluster.gpus_of_node = 8 fills nodes of 8" if the job, as it fills no whole nodes, is
+// spread evenly over parts of nodes, and only whole ones hold tensor groups.
+std::string fill_hint(const Scenario& scenario, int tp) {
+  if (scenario.cluster.gpus_of_node > 0 || scenario.cluster.spec.cables) return "";
+  std::int64_t whole = 0;
+  if (const auto preset = load_preset(scenario.cluster.preset); preset.ok())
+    whole = preset->gpus_per_node;
+  const auto stated = scenario.settings.find("cluster.gpus_per_node");
+  if (stated != scenario.settings.end())
+    if (const auto* gpus = std::get_if<std::int64_t>(&stated->second.value)) whole = *gpus;
+  if (whole <= scenario.cluster.spec.gpus_per_node || whole % tp != 0) return "";
+  return fmt::format("; cluster.gpus_of_node = {} fills nodes of {}", whole, whole);
+}
+
 void add_tensor_between_nodes(const Scenario& scenario, const CompiledJob& job,
                               std::vector<std::string>* lines) {
   const auto crosses = [](const Communicator& c) {
@@ -42,10 +57,11 @@ void add_tensor_between_nodes(const Scenario& scenario, const CompiledJob& job,
   if (scenario.costs.uniform || std::ranges::none_of(job.program.communicators, crosses)) return;
   const int node = scenario.cluster.spec.gpus_per_node, tp = job.plan.tp;
   lines->push_back(fmt::format(
-      "{}: tensor communication crosses nodes",
+      "{}: tensor communication crosses nodes{}",
       scenario.cluster.cyclic ? "cluster.placement = cyclic parts neighbouring ranks"
                               : fmt::format("parallel.tp = {} {} the {} GPUs of a node", tp,
-                                            tp > node ? "is more than" : "does not divide", node)));
+                                            tp > node ? "is more than" : "does not divide", node),
+      scenario.cluster.cyclic ? "" : fill_hint(scenario, tp)));
 }
 
 // Warns of a stated link that tensor groups use beyond its line: a profile's stretch below 1 was

@@ -182,6 +182,12 @@ TEST_CASE("more tensor ranks than a node has GPUs is a warning, and is simulated
     CHECK(o.exposed_s[static_cast<int>(GroupKind::Tensor)] > 0);
     CHECK(o.exposed_between_nodes_s >= o.exposed_s[static_cast<int>(GroupKind::Tensor)]);
   }
+  // 28 GPUs are 7 of each of four nodes, of which no tensor group of 4 is whole.
+  const Names part = {"parallel.tp=4", "parallel.pp=1", "cluster.gpus=28", "parallel.dp=7",
+                      "parallel.global_batch=28"};
+  CHECK(simulated(load(kSmall, part)[0]).warnings ==
+        Names{"small: parallel.tp = 4 does not divide the 7 GPUs of a node: tensor communication "
+              "crosses nodes; cluster.gpus_of_node = 8 fills nodes of 8"});
   const RunResult inside = simulated(
       load(kSmall, {"parallel.tp=8", "parallel.pp=1", "parallel.dp=1", "cluster.gpus=8"})[0]);
   CHECK(inside.warnings.empty());
