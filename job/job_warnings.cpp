@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -98,6 +99,39 @@ void add_experts_between_nodes(const Scenario& scenario, const CompiledJob& job,
       ep, job.plan.expert_tensor(), node));
 }
 
+// Warns of a hostfile that has more slots than a job takes that says its GPUs nowhere.
+void add_idle_slots(const Scenario& scenario, std::vector<std::string>* lines) {
+  const ClusterSettings& cluster = scenario.cluster;
+  const bool says_gpus =
+      scenario.places.contains("cluster.gpus") || scenario.places.contains("parallel.dp");
+  if (says_gpus || cluster.slots <= cluster.gpus) return;
+  lines->push_back(fmt::format(
+      "{}: cluster.hostfile has {} slots, of which the job takes {}: cluster.gpus says more",
+      scenario.place_of({"cluster.hostfile"}), cluster.slots, cluster.gpus));
+}
+
+// Warns of groups that no hierarchical ring fits, as they have unequal parts on their nodes.
+void add_uneven_hierarchy(const Scenario& scenario, const CompiledJob& job,
+                          std::vector<std::string>* lines) {
+  if (job.site.cluster.spec().collectives != Collectives::Hierarchical) return;
+  for (const Communicator& group : job.program.communicators) {
+    if (group.group_kind == GroupKind::Pipeline || !group.between_nodes) continue;
+    std::map<NodeId, int> on_node;
+    for (const Rank member : group.members)
+      ++on_node[job.site.cluster.node_of(job.site.placement[index(member)])];
+    const auto [node, first] = *on_node.begin();
+    const bool is_even = std::ranges::all_of(
+        on_node, [count = first](const auto& other) { return other.second == count; });
+    if (is_even) continue;
+    lines->push_back(fmt::format(
+        "{}: cluster.collectives = hierarchical, but {} groups of {} ranks have unequal parts on "
+        "their {} nodes and take flat rings",
+        scenario.place_of({"cluster.collectives"}), group_kind_name(group.group_kind),
+        group.members.size(), on_node.size()));
+    return;
+  }
+}
+
 void add_idle_nics(const Scenario& scenario, const CompiledJob& job,
                    std::vector<std::string>* lines) {
   const Cluster& cluster = job.site.cluster;
@@ -185,6 +219,8 @@ Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const Co
   add_tensor_between_nodes(scenario, job, &lines);
   add_tensor_beyond_line(scenario, job, &lines);
   add_experts_between_nodes(scenario, job, &lines);
+  add_idle_slots(scenario, &lines);
+  add_uneven_hierarchy(scenario, job, &lines);
   add_idle_nics(scenario, job, &lines);
   add_uncalibrated(scenario, job, &lines);
   RETURN_IF_ERROR(add_failed_links(scenario, job, &lines));

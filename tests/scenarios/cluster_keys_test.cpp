@@ -30,6 +30,20 @@ TEST_CASE("a cluster says how its collectives go, in flat rings by default") {
         "--set: found cluster.collectives = tree, expected one of auto hierarchical ring");
 }
 
+TEST_CASE("hierarchical rings that no group fits, as on 8, 8 and 4 GPUs, are a warning") {
+  const auto warnings = [](const std::string& gpus) {
+    const auto job = compile(
+        with({"parallel.tp=1", "parallel.pp=1", "parallel.dp=" + gpus, "cluster.gpus=" + gpus,
+              "parallel.global_batch=" + gpus, "cluster.collectives=hierarchical"}));
+    REQUIRE(job.ok());
+    return job->warnings;
+  };
+  CHECK(warnings("20") == Names{"small: --set: cluster.collectives = hierarchical, but data groups "
+                                "of 20 ranks have unequal parts on their 3 nodes and take flat "
+                                "rings"});
+  CHECK(warnings("16").empty());
+}
+
 TEST_CASE("a communicator has its own rate where it is given one, without limit by default") {
   CHECK(with({}).cluster.spec.communicator_bytes_per_s == 0);
   CHECK(with({"cluster.communicator_GBps=4.5"}).cluster.spec.communicator_bytes_per_s == 4.5e9);

@@ -1,6 +1,7 @@
 // Hostfiles: which GPU each rank is on, on a cluster whose hosts have names.
 #include <catch2/catch.hpp>
 
+#include "job/compile.h"
 #include "job/site.h"
 #include "scenarios/hostfile.h"
 #include "scenarios/scenario.h"
@@ -59,6 +60,23 @@ TEST_CASE("ranks fill the hosts of a hostfile in its order, or are dealt round o
   CHECK(gpus_of_ranks("# all\na2 slots=1\nb1:2\na1 slots=2 max_slots=2\n") == Gpus{2, 4, 5, 0});
   CHECK(gpus_of_ranks("a2\nb1\na2\nb1\n") == Gpus{2, 3, 4, 5});
   CHECK(gpus_of_ranks("a2 slots=1\nb1\na1\n", "placement = \"cyclic\"\n") == Gpus{2, 4, 0, 5});
+}
+
+TEST_CASE("slots that a job without a number of GPUs leaves idle are a warning") {
+  const auto warnings = [](const std::string& hosts, const std::string& more) {
+    const auto scenario = loaded(hosts, more);
+    REQUIRE(scenario.ok());
+    const auto job = compile(*scenario);
+    REQUIRE(job.ok());
+    return job->warnings;
+  };
+  const std::vector<std::string> idle = warnings("a1\na2\nb1\n", "");
+  REQUIRE(idle.size() == 1);
+  CHECK(
+      idle[0].ends_with("job.toml:10: cluster.hostfile has 6 slots, of which the job takes 4: "
+                        "cluster.gpus says more"));
+  CHECK(warnings("a1\na2\n", "").empty());
+  CHECK(warnings("a1\na2\nb1\n", "gpus = 4\n").empty());
 }
 
 TEST_CASE("a hostfile may have Slurm's short form, and names with their domains") {
