@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "base/hostlist.h"
@@ -17,6 +19,75 @@
 
 namespace tandem {
 namespace {
+
+// A number of a preset's node that --set may give: a value of `key` times `unit`.
+struct SettableNumber {
+  std::string_view key;
+  double PresetNode::*number;
+  double unit;
+};
+
+constexpr std::array kSettable = {
+    SettableNumber{"cluster.intra_GBps", &PresetNode::intra_GBps, 1},
+    SettableNumber{"cluster.intra_latency_us", &PresetNode::intra_latency_us, 1},
+    SettableNumber{"cluster.nic_Gbitps", &PresetNode::nic_GBps, 0.125},
+    SettableNumber{"cluster.inter_latency_us", &PresetNode::inter_latency_us, 1},
+    SettableNumber{"cluster.oversubscription", &PresetNode::oversubscription, 1}};
+
+// Keys that no scenario has beside links, and that no number of the links follows from.
+constexpr std::array kNeverBesideLinks = {"cluster.nics_per_node", "cluster.fabric",
+                                          "cluster.nodes_per_leaf", "cluster.nics_on_switch"};
+
+// Returns the node with --set's numbers.
+Result<PresetNode> node_with_sets(PresetNode node, const std::map<std::string, KeyValue>& sets) {
+  for (const char* key : kNeverBesideLinks) {
+    if (sets.contains(key))
+      return Error{
+          fmt::format("--set: found {} beside files of a cluster, expected none: the file "
+                      "of its links has them all",
+                      key)};
+  }
+  for (const SettableNumber& settable : kSettable) {
+    const auto set = sets.find(std::string(settable.key));
+    if (set == sets.end()) continue;
+    double value = 0;
+    if (const auto* whole = std::get_if<std::int64_t>(&set->second))
+      value = static_cast<double>(*whole);
+    if (const auto* number = std::get_if<double>(&set->second)) value = *number;
+    if (!(value > 0 && value < 1e6))
+      return Error{fmt::format("--set: found no number above 0 and below 1e6 as {}", settable.key)};
+    node.*settable.number = value * settable.unit;
+    node.nic_is_set |= settable.number == &PresetNode::nic_GBps;
+  }
+  return node;
+}
+
+bool is_same(const ComposedCluster& a, const ComposedCluster& b) {
+  return a.intra_efficiency == b.intra_efficiency &&
+         std::ranges::equal(a.cables, b.cables, [](const auto& x, const auto& y) {
+           return x.GBps == y.GBps && x.latency_us == y.latency_us;
+         });
+}
+
+// Notes the numbers that --set gave the links. Refuses one that makes no difference.
+Status note_sets(const ImportedTopology& topology, const PresetNode& preset, const PresetNode& own,
+                 const ClusterImportOptions& options, const ComposeOptions& wanted,
+                 ComposedCluster* composed) {
+  for (const SettableNumber& settable : kSettable) {
+    if (!options.sets.contains(std::string(settable.key))) continue;
+    PresetNode without = own;
+    without.*settable.number = preset.*settable.number;
+    if (settable.number == &PresetNode::nic_GBps) without.nic_is_set = false;
+    ASSIGN_OR_RETURN(const ComposedCluster other, compose(topology, without, wanted));
+    const double value = own.*settable.number / settable.unit;
+    if (without.*settable.number != own.*settable.number && is_same(*composed, other))
+      return Error{fmt::format("--set: found {} = {:g}, expected none: the files say it",
+                               settable.key, value)};
+    composed->assumed.push_back(
+        fmt::format("{} = {:g} of the links, by --set: no file says it", settable.key, value));
+  }
+  return Done{};
+}
 
 PresetNode preset_node(const std::string& name, const ClusterSpec& spec) {
   return {.preset = name,
@@ -108,6 +179,10 @@ void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool by
 
 }  // namespace
 
+bool is_for_links(const std::string& key) {
+  return std::ranges::find(kSettable, key, &SettableNumber::key) != kSettable.end();
+}
+
 std::string links_path(const std::string& output) {
   return std::filesystem::path(output).replace_extension(".links.csv").string();
 }
@@ -124,7 +199,8 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   ASSIGN_OR_RETURN(const ClusterSpec spec, load_preset(preset_name));
   if (const Status same = check_generation(file_preset, preset_name, spec.device); !same.ok())
     return Error::at(sources.front().path, same.error().message);
-  const PresetNode preset = preset_node(preset_name, spec);
+  const PresetNode of_preset = preset_node(preset_name, spec);
+  ASSIGN_OR_RETURN(const PresetNode preset, node_with_sets(of_preset, options.sets));
   ComposeOptions wanted{.gpus = options.gpus};
   if (!options.hosts.empty()) {
     auto hosts = parse_hostlist(options.hosts);
@@ -133,6 +209,7 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   }
   auto composed = compose(topology, preset, wanted);
   if (!composed.ok()) return Error::at(sources.front().path, composed.error().message);
+  RETURN_IF_ERROR(note_sets(topology, of_preset, preset, options, wanted, &*composed));
   if (const Status joined = check_joined(&*composed, preset_name, spec); !joined.ok())
     return Error::at(sources.front().path, joined.error().message);
   const std::int64_t gpus = std::int64_t{composed->nodes} * composed->gpus_per_node;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,12 @@ struct ClusterImportOptions {
   // GPUs of the job, if the files describe a fabric; else of the whole cluster. 0: one node.
   std::int64_t gpus = 0;
   std::string output;  // the scenario's path; the CSV is written beside it
+  // Keys that the user sets. Rates and latencies are the links' where no file states them.
+  std::map<std::string, KeyValue> sets = {};
 };
+
+// Returns whether import_cluster() takes this key of `sets` for the links, and no scenario has it.
+bool is_for_links(const std::string& key);
 
 // Returns the path of the CSV beside a scenario: "fabric.links.csv" for "fabric.toml".
 std::string links_path(const std::string& output);
@@ -27,8 +33,9 @@ struct ImportedCluster {
   std::string links;  // the CSV
 };
 
-// Errors: as import_topology(); neither the files nor `preset` name a GPU; the links make no
-// connected cluster; `gpus` is more than the cluster has.
+// Errors: as import_topology(); a set key that files or links leave no room for; neither the files
+// nor `preset` name a GPU; the links make no connected cluster; `gpus` is more than the cluster
+// has.
 Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
                                        const ClusterImportOptions& options);
 

@@ -181,12 +181,13 @@ Result<ImportedPlan> import_all(const ImportCommand& options,
   ASSIGN_OR_RETURN(ImportedCluster cluster, import_cluster(of_cluster, {.preset = options.cluster,
                                                                         .hosts = options.hosts,
                                                                         .gpus = options.gpus,
-                                                                        .output = options.output}));
-  // The cluster's files win over the job's files, and --set wins over both. Both keep cluster.gpus:
-  // add() refuses two numbers that differ.
+                                                                        .output = options.output,
+                                                                        .sets = sets}));
+  // The cluster's files win over the job's files, and --set wins over both, but for numbers that
+  // the links have. Both keep cluster.gpus: add() refuses two numbers that differ.
   std::erase_if(plan.keys, [](const ImportedKey& key) {
     return key.key.starts_with("cluster.") && key.key != "cluster.gpus" &&
-           key.source != ImportedKey::Set;
+           (key.source != ImportedKey::Set || is_for_links(key.key));
   });
   RETURN_IF_ERROR(plan.add(cluster.plan));
   *links = std::move(cluster.links);

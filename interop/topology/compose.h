@@ -20,6 +20,7 @@ struct PresetNode {
   int gpus = 0, nics = 0;  // of a node
   double intra_GBps = 0, intra_efficiency = 1, intra_latency_us = 0;
   double nic_GBps = 0, inter_efficiency = 1, inter_latency_us = 0;
+  bool nic_is_set = false;  // nic_GBps is the user's, of each NIC
   double oversubscription = 1;
   std::vector<std::vector<int>> nvlinks;  // [i][j]: how many join GPUs i and j, if no switch does
   bool nvls = false;

@@ -181,9 +181,10 @@ void add_counted_nvlinks(const std::vector<NodeWire>& nvlinks, int sm, const Pre
       fmt::format("NVLinks as fast as {}'s: no file says which GPUs they are of", preset.preset));
 }
 
-// Returns a NIC's rate if no file states it: the preset's. If there are more NICs than the preset
-// has, they share the preset's sum equally.
+// Returns a NIC's rate if no file states it: the user's, or the preset's. If there are more NICs
+// than the preset has, they share the preset's sum equally.
 double usual_nic_GBps(const PresetNode& preset, std::size_t nics) {
+  if (preset.nic_is_set) return preset.nic_GBps;
   return std::min(preset.nic_GBps, preset.nic_GBps * preset.nics / static_cast<double>(nics));
 }
 
@@ -199,7 +200,7 @@ void add_nics(const ImportedNode& node, const PresetNode& preset, bool has_rates
   if (has_usual && !has_rates)
     host->assumed.push_back(fmt::format("NICs of {:g} Gbit/s, by {}: no file says it",
                                         8 * usual_nic_GBps(preset, node.nics.size()),
-                                        preset.preset));
+                                        preset.nic_is_set ? "--set" : preset.preset));
 }
 
 // Adds GPUs that the file leaves out, spread over the switches that its NICs hang on: of 8 GPUs and

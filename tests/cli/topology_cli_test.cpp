@@ -157,6 +157,25 @@ TEST_CASE("a topology and a job's files are one scenario") {
                 "topology.conf: --gpus: found 999, expected at most the 24 of its cluster");
 }
 
+TEST_CASE("--set gives the links the numbers that no file says, and none that they say") {
+  const Sandbox box;
+  box.file("topology.conf", kTree);
+  box.file("topo.txt", kTable);
+  const std::string import = "import topology.conf topo.txt --cluster dgx-h100 -o mine.toml --set ";
+  check_done(box.tandem(import + "cluster.nic_Gbitps=200 --set cluster.inter_latency_us=8"));
+  CHECK(box.read("mine.links.csv").find("\ngpu3.nic_NIC0,leaf2,25,4,\n") != std::string::npos);
+  const std::string text = box.read("mine.toml");
+  CHECK(text.find("NICs of 200 Gbit/s, by --set") != std::string::npos);
+  CHECK(text.find("cluster.inter_latency_us = 8 of the links, by --set") != std::string::npos);
+  CHECK(text.find("\nnic_Gbitps") == std::string::npos);
+  check_done(box.tandem("topology mine.toml"));
+  check_refused(box.tandem(import + "cluster.intra_GBps=100"),
+                "--set: found cluster.intra_GBps = 100, expected none: the files say it");
+  check_refused(box.tandem(import + "cluster.fabric=star"),
+                "--set: found cluster.fabric beside files of a cluster, expected none");
+  check_refused(box.tandem(import + "cluster.nic_Gbitps=fast"), "--set: found no number above 0");
+}
+
 TEST_CASE("a node of another generation than --cluster's is refused") {
   const Sandbox box;
   box.file("topo.xml",
