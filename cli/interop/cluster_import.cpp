@@ -199,6 +199,8 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   ASSIGN_OR_RETURN(const ClusterSpec spec, load_preset(preset_name));
   if (const Status same = check_generation(file_preset, preset_name, spec.device); !same.ok())
     return Error::at(sources.front().path, same.error().message);
+  if (topology.node && topology.node->states_nvlinks && options.sets.contains("cluster.intra_GBps"))
+    return Error{"--set: found cluster.intra_GBps, expected none: the files say a node's NVLinks"};
   const PresetNode of_preset = preset_node(preset_name, spec);
   ASSIGN_OR_RETURN(const PresetNode preset, node_with_sets(of_preset, options.sets));
   ComposeOptions wanted{.gpus = options.gpus};
