@@ -157,7 +157,7 @@ TEST_CASE("a topology and a job's files are one scenario") {
                 "topology.conf: --gpus: found 999, expected at most the 24 of its cluster");
 }
 
-TEST_CASE("--set gives the links the numbers that no file says, and none that they say") {
+TEST_CASE("an imported cluster's links have the numbers of --set that no file says") {
   const Sandbox box;
   box.file("topology.conf", kTree);
   box.file("topo.txt", kTable);
