@@ -248,8 +248,11 @@ class Sizing {
     });
     return steps;
   }
-  std::vector<SizeStep> complete_steps(const Offer& offer) const {
-    return complete_steps(offer, trials_.steps_of(offer.cases.front()));
+  // Returns the offer's sizes that its choice is among: those of size.gpus, or else all that were
+  // tried.
+  std::vector<SizeStep> eligible_steps(const Offer& offer) const {
+    return complete_steps(offer, given_sizes(offer).empty() ? trials_.steps_of(offer.cases.front())
+                                                            : steps_to_compare(offer));
   }
 
   // Returns the offer's machines of these steps; their jobs are appended to `sized`.
@@ -270,8 +273,8 @@ class Sizing {
   // Returns the steps to show: those of size.gpus, or else those that answer a question if only
   // this offer is asked; if none does, the one with the least excess.
   std::vector<SizeStep> steps_to_show(const Offer& offer) {
-    if (!given_sizes(offer).empty()) return complete_steps(offer, steps_to_compare(offer));
-    const std::vector<SizeStep> steps = complete_steps(offer);
+    const std::vector<SizeStep> steps = eligible_steps(offer);
+    if (!given_sizes(offer).empty()) return steps;
     std::vector<SizedJob> sized;
     const std::vector<Machine> machines = machines_of(offer, steps, &sized);
     std::set<std::size_t> kept;
@@ -327,14 +330,14 @@ class Sizing {
     return result;
   }
 
-  // Returns the result with every size that all jobs of its offer were tried on. The effects of
-  // NICs, which were played for the shown sizes alone, are those of the case's first shown size.
+  // Returns the result with every size that an offer's choice is among. The effects of NICs, which
+  // were played for the shown sizes alone, are those of the case's first shown size.
   SizeResult with_all_sizes(const SizeResult& result) {
     SizeResult all{.asked = result.asked, .seed = result.seed};
     const Machine* best = result.recommended() ? &result.machines[*result.recommended()] : nullptr;
     const int best_gpus = best != nullptr ? result.sized[best->jobs.front()].gpus : 0;
     for (const Offer& offer : offers_) {
-      for (Machine& machine : machines_of(offer, complete_steps(offer), &all.sized)) {
+      for (Machine& machine : machines_of(offer, eligible_steps(offer), &all.sized)) {
         machine.recommended = best != nullptr && machine.offer == best->offer &&
                               machine.nodes == best->nodes && machine.spares == best->spares &&
                               all.sized[machine.jobs.front()].gpus == best_gpus;

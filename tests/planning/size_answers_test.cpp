@@ -156,6 +156,20 @@ TEST_CASE("two equal offers are the best equally often") {
   }
 }
 
+TEST_CASE("a machine whose GPUs size.gpus does not list is compared with none") {
+  // The search also tries 15 of the 16 nodes, which are cheaper and in time.
+  const Json result = answered(R"(gpus = [128]
+days = 3
+[[matrix.node]]
+name = "A"
+cluster.preset = "dgx-h100"
+price.node = 300e3
+)",
+                               "--engine ideal --among parallel.tp=1 --among parallel.pp=1");
+  CHECK(result["sure"]["machine"].get<double>() == Approx(1));
+  for (const Json& one : result["tornado"]) CHECK(one["flips_to"].is_null());
+}
+
 TEST_CASE("what is a little cheaper and as likely to be in time is the best") {
   const Json sure =
       two_offers("price.node = 300e3", "price.node = 297e3", "gpus = [32]\ndays = 3\n")["sure"];
