@@ -322,6 +322,7 @@ class Sizing {
     SizeResult result{.seed = cases_.front().inputs.seed};
     for (const SizeCase& c : cases_) result.asked.push_back(c.inputs);
     result.assumptions = assumptions_of(cases_);
+    result.unused_keys = unused_keys_of(cases_);
     for (std::size_t i = 0; i < offers_.size(); ++i) {
       for (Machine& machine : machines_of(offers_[i], shown_[i], &result.sized))
         result.machines.push_back(std::move(machine));

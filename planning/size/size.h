@@ -36,6 +36,8 @@ struct SizeCase {
   Scenario scenario;       // of its plan only the batch counts, and its number of GPUs does not
   SizeInputs inputs;
   std::vector<Assumption> assumptions = {};
+  std::vector<std::string> unused_keys =
+      {};  // of a plan, which the file states; the search chooses
 
   int node_gpus() const { return scenario.cluster.spec.gpus_per_node; }
 };
@@ -130,6 +132,7 @@ struct SizeResult {
   std::vector<TornadoBar> tornado;     // the longest first
   std::optional<Sureness> sureness;    // if a machine is recommended
   std::vector<Assumption> assumptions;
+  std::vector<std::string> unused_keys;  // of a plan, which the file states; the search chooses
   std::vector<NetworkComparison> tiers;
   std::vector<SizeInputs> asked;  // by case
   double seed = 1;
@@ -155,6 +158,9 @@ Result<std::vector<SizeCase>> load_size_cases(
 
 // Returns the defaults that any of the cases uses, each with those that use it.
 std::vector<Assumption> assumptions_of(const std::vector<SizeCase>& cases);
+
+// Returns the keys of a plan that any of the cases states, each once.
+std::vector<std::string> unused_keys_of(const std::vector<SizeCase>& cases);
 
 // Returns the values that plans are chosen from if the user names none, as texts for Space::among:
 // those usual for large jobs, and with `any_numerics` the precisions that the GPU has.

@@ -32,8 +32,12 @@ bool is_bought(std::string_view key) {
 }
 
 Status check_sets(const std::vector<std::pair<std::string, Setting>>& sets) {
+  const std::vector<std::string> chosen = Space::own_keys();
   for (const auto& [key, setting] : sets) {
     if (key == "cluster.gpus") return setting.error(key, "size.gpus: a list of GPUs to try");
+    if (std::ranges::find(chosen, key) != chosen.end())
+      return setting.error(
+          key, fmt::format("--among {}={}: the search chooses the plan", key, setting.text()));
     if (is_bought(key))
       return setting.error(key,
                            "it in a candidate's own lines, beside its price: here it would change "
@@ -41,6 +45,17 @@ Status check_sets(const std::vector<std::pair<std::string, Setting>>& sets) {
                            "variability.background takes bandwidth between nodes from all");
   }
   return Done{};
+}
+
+// Takes the keys of a plan out of the settings; returns those that were there.
+std::vector<std::string> take_plan_keys(const std::string& path, Settings* settings) {
+  std::vector<std::string> taken;
+  for (const std::string& key : Space::own_keys()) {
+    if (settings->erase(key) > 0) taken.push_back(key);
+  }
+  if (settings->contains("cluster.gpus")) taken.emplace_back("cluster.gpus");
+  for (const auto& [key, value] : kPlaceholderKeys) (*settings)[key] = {value, path};
+  return taken;
 }
 
 // Returns the settings that describe an offer's hardware.
@@ -149,6 +164,16 @@ std::vector<Assumption> assumptions_of(const std::vector<SizeCase>& cases) {
   return all;
 }
 
+std::vector<std::string> unused_keys_of(const std::vector<SizeCase>& cases) {
+  std::vector<std::string> all;
+  for (const SizeCase& c : cases) {
+    for (const std::string& key : c.unused_keys) {
+      if (std::ranges::find(all, key) == all.end()) all.push_back(key);
+    }
+  }
+  return all;
+}
+
 Result<std::vector<SizeCase>> load_size_cases(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only) {
@@ -168,8 +193,7 @@ Result<std::vector<SizeCase>> load_size_cases(
     for (const auto& [key, value] : defaults_taken(run.settings))
       assumptions.push_back({key, value});
     ASSIGN_OR_RETURN(SizeInputs inputs, take_size_inputs(path, &run.settings));
-    for (const std::string& key : Space::own_keys()) run.settings.erase(key);
-    for (const auto& [key, value] : kPlaceholderKeys) run.settings[key] = {value, path};
+    std::vector<std::string> unused = take_plan_keys(path, &run.settings);
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
     if (scenario.costs.uniform)
       return Error::at(path, "found costs.source = uniform, expected a model");
@@ -190,7 +214,8 @@ Result<std::vector<SizeCase>> load_size_cases(
     const std::string offer =
         points.size() > 1 ? fmt::format("{}", fmt::join(points.begin() + 1, points.end(), ", "))
                           : run.name;
-    const SizeCase now{job, offer, std::move(scenario), inputs, std::move(assumptions)};
+    const SizeCase now{
+        job, offer, std::move(scenario), inputs, std::move(assumptions), std::move(unused)};
     RETURN_IF_ERROR(check_energy(path, now));
     for (const SizeCase& before : cases) {
       RETURN_IF_ERROR(before.offer == offer ? check_one_machine(path, before, now)

@@ -128,6 +128,7 @@ Json to_json(const SizeResult& result) {
   json["assumptions"] = Json::array();
   for (const Assumption& one : result.assumptions)
     json["assumptions"].push_back({{"key", one.key}, {"value", one.value}});
+  json["unused_keys"] = result.unused_keys;
   return json;
 }
 

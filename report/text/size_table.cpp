@@ -349,7 +349,13 @@ std::string size_warnings(const SizeResult& result) {
 std::string size_notes(const SizeResult& result) {
   const bool all_played = std::ranges::all_of(
       result.sized, [](const SizedJob& job) { return job.on_engine || !job.result; });
-  return explanatory_notes(results(result)) +
+  const std::string unused =
+      result.unused_keys.empty()
+          ? ""
+          : fmt::format(
+                "The search chooses {}, whatever the file states; --among says from what.\n",
+                fmt::join(result.unused_keys, ", "));
+  return explanatory_notes(results(result)) + unused +
          (all_played ? ""
                      : "Only the answers were played on the chosen engine. Other machines have the "
                        "ideal engine's times, as many times longer as it is for an answer of the "

@@ -453,15 +453,17 @@ TEST_CASE("what else is asked of a candidate is what simulations of it give") {
         one["simulate"]["least_internode_Gbitps"]);
 }
 
-TEST_CASE("what a scenario says of its own plan's vocabulary and layout is no matter of sizing") {
+TEST_CASE("what a file says of its own plan is no matter of sizing, and its keys are listed") {
   const Sandbox sandbox;
-  const Json plain = sized(sandbox, "--only '1 NIC'")["sized"][0];
-  for (const std::string set : {"schedule.vocabulary=parallel", "parallel.layout=auto"}) {
-    INFO(set);
-    const Json same = sized(sandbox, "--only '1 NIC' --set " + set)["sized"][0];
-    CHECK(same["plan"] == plain["plan"]);
-    CHECK(same["simulate"]["iteration_s"] == plain["simulate"]["iteration_s"]);
-  }
+  const Json plain = sized(sandbox, "--only '1 NIC'");
+  CHECK(plain["unused_keys"].empty());
+  sandbox.file("plan.toml", kSize + "schedule.vocabulary = \"parallel\"\nparallel.tp = 2\n");
+  const Ran ran = sandbox.tandem("size plan.toml --json --engine ideal --only '1 NIC'");
+  check_done(ran);
+  const Json same = Json::parse(ran.out);
+  CHECK(same["unused_keys"] == Json{"parallel.tp", "schedule.vocabulary"});
+  for (const char* key : {"plan", "economics"})
+    CHECK(same["sized"][0][key] == plain["sized"][0][key]);
 }
 
 TEST_CASE("a gpus_max beyond the largest size that is searched limits nothing") {
@@ -520,6 +522,7 @@ TEST_CASE("tandem size refuses a wrong file with one line") {
   refused("--set size.ramp_from=8 --set size.ramp_tokens_T=1",
           "size.ramp_tokens_T = 1, expected at most size.tokens_T = 0.001");
   refused("--set size.seed=1.5", "expected an integer from 0");
+  refused("--set parallel.tp=8", "expected --among parallel.tp=8: the search chooses the plan");
   refused("--among parallel.tp=0", "expected a whole number of at least 1");
   refused("--set model.layer=8", "nearest is 'model.layers'");
 }
