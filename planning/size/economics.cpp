@@ -20,6 +20,8 @@ double mean_kW(const OfferPrice& price) { return price.node_kW * price.load * pr
 
 }  // namespace
 
+double days_of_years(double years) { return years * kYear_h / 24; }
+
 int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working) {
   const int wanted =
       inputs.chooses_spares() ? spares_for(inputs.failures, working) : inputs.spare_nodes;

@@ -43,6 +43,9 @@ Economics economics(const SizeInputs& inputs, const Work& work);
 // Returns the number of nodes that stand by: those wanted, or the idle ones if they are more.
 int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working);
 
+// Returns the days of so many years.
+double days_of_years(double years);
+
 // The price and power of a number of nodes, spares counted.
 struct MachineCosts {
   double purchase = 0;              // 0: rented

@@ -60,6 +60,15 @@ Excess time_excess(const SizeCase& c, const SizedJob& job) {
           fmt::format("later than {:g} days", c.inputs.days)};
 }
 
+// Returns the excess of all trainings' days over the years that the total counts.
+Excess years_excess(const JobsOfCases& all, const Machine& machine) {
+  const auto years = all.inputs_of(machine.jobs.front()).years_of_total();
+  if (!years) return {};
+  double share = 0;
+  for (const std::size_t job : machine.jobs) share += share_of_years(all.case_of(job), all[job]);
+  return {share, fmt::format("beyond the {:g} years counted", *years)};
+}
+
 // Returns the largest excess of purchase, rent, power, GPUs and the trainings' own cost.
 Excess limit_excess(const JobsOfCases& all, const Machine& machine) {
   const SizeInputs& inputs = all.inputs_of(machine.jobs.front());
@@ -114,7 +123,8 @@ Excess worst_excess(const JobsOfCases& all, const Machine& machine) {
     if (machine.jobs.size() > 1) late.reason = all[job].job + ": " + late.reason;
     if (late.times > worst.times) worst = late;
   }
-  return worst;
+  const Excess beyond = years_excess(all, machine);
+  return beyond.times > worst.times ? beyond : worst;
 }
 
 double total_of(const JobsOfCases& all, const Machine& machine) {
@@ -165,6 +175,11 @@ double network_price_of(const SizeCase& c, int nodes) {
   if (!c.inputs.price.network) return 0;
   const Result<NetworkBill> bill = network_bill(c.scenario.cluster.spec, nodes);
   return bill.ok() ? network_price(*bill, *c.inputs.price.network) : kNever;
+}
+
+double share_of_years(const SizeCase& c, const SizedJob& job) {
+  const auto years = c.inputs.years_of_total();
+  return years ? c.inputs.weight * job.economics.days_late() / days_of_years(*years) : 0;
 }
 
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor) {
@@ -228,8 +243,9 @@ bool are_bought_and_rented(const std::vector<Machine>& machines) {
 std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines, const JobsOfCases& all) {
   const auto is_in_time = [&](const Machine& m) {
-    return std::ranges::all_of(
-        m.jobs, [&](std::size_t job) { return time_excess(all.case_of(job), all[job]).is_kept(); });
+    return years_excess(all, m).is_kept() && std::ranges::all_of(m.jobs, [&](std::size_t job) {
+             return time_excess(all.case_of(job), all[job]).is_kept();
+           });
   };
   switch (question) {
     case SizeAnswer::Least:

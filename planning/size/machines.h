@@ -21,6 +21,10 @@ WorkingNodes working_nodes(const SizeCase& c, const SizedJob& job);
 // it cannot be built.
 double network_price_of(const SizeCase& c, int nodes);
 
+// Returns the days that the job takes, as often as it is trained, over those that the total counts;
+// 0: the total is the jobs' own rent.
+double share_of_years(const SizeCase& c, const SizedJob& job);
+
 // Returns the job's time and cost if iterations took `iteration_factor` times as long. REQUIRES: it
 // has a result.
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor = 1);
@@ -41,8 +45,8 @@ struct JobsOfCases {
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs);
 
 // Returns the index of the machine that answers the question; nothing: none does.
-//   Least     is in time, with the lowest purchase or monthly price, or total if some machines are
-//             bought and some rented, whatever the limits
+//   Least     is in time and within the years counted, with the lowest purchase or monthly price,
+//             or total if some machines are bought and some rented, whatever the limits
 //   Budget    is within the limits, and done first
 //   Cheapest  is in time and within the limits, with the least total
 // Of equal prices or totals the one that is done first answers, of equal days the cheapest.

@@ -114,7 +114,8 @@ class Sizing {
     return {case_index, {nodes, nodes * cases_[case_index].node_gpus()}};
   }
 
-  // An offer's sizes tried so far. TriedSize::days is the largest share_of_days() of its jobs.
+  // An offer's sizes tried so far. TriedSize::days is the largest share_of_days() of its jobs, or
+  // the sum of their share_of_years() if that is larger.
   struct Bracket {
     std::vector<TriedSize> tried;
     std::optional<SizeTrial> missing;  // a trial that may change `tried`
@@ -123,13 +124,15 @@ class Sizing {
     Bracket found;
     const std::size_t first = offer.cases.front();
     for (const SizeStep& step : trials_.steps_of(first)) {
-      double worst = 0;
+      double worst = 0, of_years = 0;
       for (const std::size_t case_index : offer.cases) {
         if (!trials_.has(case_index, step)) {
           found.missing = {case_index, step};
           break;
         }
-        worst = std::max(worst, trials_.share_of_days(trials_.on(case_index, step)));
+        const SizedJob job = trials_.on(case_index, step);
+        worst = std::max(worst, trials_.share_of_days(job));
+        of_years += share_of_years(cases_[case_index], job);
         if (worst <= 1) continue;
         // The job is late, but may be in time on fewer of the nodes: then it uses only these. For
         // the offer's first job no trial is added, as next_size() tries fewer nodes with it.
@@ -138,7 +141,7 @@ class Sizing {
         if (case_index != first && fewer) found.missing = fewer;
         break;
       }
-      found.tried.push_back({step.nodes, worst});
+      found.tried.push_back({step.nodes, std::max(worst, of_years)});
     }
     return found;
   }

@@ -83,20 +83,23 @@ NumberedCauses numbered_causes(const SizeResult& result) {
   return all;
 }
 
-// Returns the machine's total in a draw; infinity: it is late. `deviations`: of each job's error.
+// Returns the machine's total in a draw; infinity: it is late, or beyond the years counted.
+// `deviations`: of each job's error.
 double total_in(const JobsOfCases& all, const Machine& machine,
                 const std::function<double(std::size_t)>& deviations) {
-  double total = machine.total;
+  double total = machine.total, of_years = 0;
   for (const std::size_t sized : machine.jobs) {
     const SizedJob& job = all[sized];
     const SizeInputs& inputs = all.inputs_of(sized);
     const Economics& e = job.economics;
     const double days = e.days_p50() * factor_at(*job.result, deviations(sized));
+    if (!std::isfinite(days)) return kNever;
     if (inputs.days > 0 && days + inputs.delivery_days > inputs.days) return kNever;
+    of_years += share_of_years(all.case_of(sized), job) * days / e.days_late();
     // The total of what is rented is the jobs' own cost, which counts days_late() of each.
     if (!inputs.years_of_total()) total += inputs.weight * e.cost * (days / e.days_late() - 1);
   }
-  return total;
+  return of_years > 1 ? kNever : total;
 }
 
 // Returns the cheapest machines in time in a draw: several if their totals are equal.

@@ -343,6 +343,26 @@ TEST_CASE("rented and bought machines are ordered by their totals over the same 
   CHECK(has(least["sentence"], "The smallest that is in time (by total, 2.00 M $ over 4 years): "));
 }
 
+TEST_CASE("trainings that take longer than the years counted rule a machine out") {
+  const std::string file = R"([[matrix.node]]
+name = "A"
+cluster.preset = "dgx-h100"
+price = {node = 300e3, years = 2}
+)";
+  const Ran ran = ran_with("days = 3\nweight = 1000\ngpus = [32]\n" + file, kFewPlans + "--json");
+  CHECK(ran.status == 1);
+  const Json late = Json::parse(ran.out);
+  const double days = late["machines"][0]["days_late"];
+  REQUIRE(late["sized"][0]["economics"]["days_late"] < 3);
+  CHECK(late["machines"][0]["out"] == "beyond the 2 years counted");
+  CHECK(late["machines"][0]["excess"].get<double>() == Approx(days / (2 * 365.25)));
+  // The search goes on until all of them fit.
+  const Json found = answered("days = 3\nweight = 1000\n" + file, kFewPlans);
+  CHECK(found["machines"][0]["out"].is_null());
+  CHECK(found["machines"][0]["days_late"] <= 2 * 365.25);
+  CHECK(found["answers"][0]["machine"] == found["answers"][1]["machine"]);
+}
+
 TEST_CASE("energy that is paid for needs a node's kW, and what is not known is shown as -") {
   const std::string known = "price = {node = 300e3, node_kW = 10}";
   check_refused(
