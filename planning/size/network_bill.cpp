@@ -92,6 +92,11 @@ LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
   return pod;
 }
 
+// Returns whether the spec joins so many nodes by one leaf, or by no leaves at all.
+bool is_one_switch(const ClusterSpec& spec, std::int64_t nodes) {
+  return spec.fabric.kind == Fabric::Star || nodes <= spec.fabric.nodes_per_leaf;
+}
+
 // Adds a tier of spines above all leaves; nothing: two tiers do not suffice.
 std::optional<NetworkBill> in_two_tiers(NetworkBill bill, const LeafTier& tier) {
   const int ports = bill.model.ports;
@@ -133,7 +138,7 @@ std::optional<NetworkBill> bill_with(const SwitchModel& model, const ClusterSpec
   if (nodes == 1) return bill;
   bill.node_cables = nodes * spec.nics_per_node;
   bill.tiers = bill.leaf_switches = 1;
-  if (bill.node_cables <= model.ports) return bill;
+  if (bill.node_cables <= model.ports && is_one_switch(spec, nodes)) return bill;
 
   const LeafTier tier = leaves_of(spec, nodes, model.ports);
   bill.leaf_switches = tier.leaves;

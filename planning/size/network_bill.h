@@ -35,7 +35,8 @@ struct NetworkBill {
 };
 
 // Counts the switches and cables that join all NICs of so many nodes: one switch if it has the
-// ports, else a folded Clos network of two tiers (leaf, spine), else of three (leaf, spine, core).
+// ports and the spec has no more than one leaf (or, rail-optimised, one a rail), else a folded Clos
+// network of two tiers (leaf, spine), else of three (leaf, spine, core).
 // - In a star, half of a leaf's ports go down to NICs, and half up. Rail-optimised fabrics and fat
 //   trees have the spec's leaves and oversubscription. If such a leaf is larger than a switch, it
 //   is built as a pod of two tiers, which is oversubscribed above its spines.

@@ -147,6 +147,20 @@ TEST_CASE("oversubscription saves spines and the cables to them") {
   CHECK(tree.leaf_spine_cables == 256);
 }
 
+TEST_CASE("a fabric of several leaves is billed as such, even if one switch had the ports") {
+  // 7 nodes of 8 NICs have 56 of a switch's 64 ports.
+  const ClusterSpec star = preset_of("dgx-h100");
+  CHECK(bill_of(star, 7).switches() == 1);
+  const NetworkBill tree = bill_of(with_fabric(star, {Fabric::FatTree, 1, 32}), 7);
+  CHECK(tree.leaf_switches == 7);
+  CHECK(tree.spine_switches == 1);
+  CHECK(tree.leaf_spine_cables == 7);  // 8 down, over 32
+  CHECK(bill_of(with_fabric(star, {Fabric::FatTree, 7, 32}), 7).switches() == 1);
+  const NetworkBill rails = bill_of(with_fabric(star, {Fabric::RailOptimised, 4, 1}), 7);
+  CHECK(rails.leaf_switches == 16);
+  CHECK(rails.leaf_spine_cables == 64);
+}
+
 TEST_CASE("a leaf larger than a switch is a pod, oversubscribed above its spines") {
   // Pods of 384 nodes, 1:7 between them. Each of the eight has 48 leaves of 64 down and 64 up, two
   // to a spine, and so 32 spines of 96 down and 14 up. The 112 cables of the eight spines of one
