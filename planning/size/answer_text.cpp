@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -66,6 +67,8 @@ std::string total_text(const SizeResult& result, const Machine& machine) {
          (years ? fmt::format(" over {:g} years", *years) : " in all");
 }
 
+bool is_unbuildable(const Machine& machine) { return machine.network_price == kNever; }
+
 std::string excess_text(const Machine& machine) {
   if (!std::isfinite(machine.excess)) return machine.reason;
   return fmt::format("{} by {:.1f} %", machine.reason, 100 * (machine.excess - 1));
@@ -74,6 +77,7 @@ std::string excess_text(const Machine& machine) {
 }  // namespace
 
 std::string money_text(double value, const std::string& currency) {
+  if (!std::isfinite(value)) return "-";
   const double size = std::abs(value);
   if (size >= 1e9) return fmt::format("{:.2f} G {}", value / 1e9, currency);
   if (size >= 1e6) return fmt::format("{:.2f} M {}", value / 1e6, currency);
@@ -100,19 +104,23 @@ std::string machine_text(const SizeResult& result, const Machine& machine) {
   if (machine.spares > 0)
     text += fmt::format("; {} of the {}s stand{} by", machine.spares, word,
                         machine.spares == 1 ? "s" : "");
-  return text + (asked.price.bought()
-                     ? fmt::format(") for {}", money(machine.costs.purchase))
-                     : fmt::format(") for {} a month", money(machine.costs.monthly)));
+  text += asked.price.bought() ? fmt::format(") for {}", money(machine.costs.purchase))
+                               : fmt::format(") for {} a month", money(machine.costs.monthly));
+  return machine.network ? text : text + ", if its network can be built";
 }
 
 std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
   constexpr const char* kAnswers[] = {"The smallest that is in time",
                                       "The earliest within the limits",
                                       "the cheapest that is in time and within the limits"};
-  constexpr const char* kNone[] = {"Nothing is in time", "Nothing is within the limits",
+  constexpr const char* kNone[] = {"Nothing that can be built is in time",
+                                   "Nothing is within the limits",
                                    "Nothing is in time and within the limits"};
   if (!answer.machine) {
-    const std::string none = fmt::format("{}.", kNone[answer.question]);
+    const bool unbuildable = answer.question == SizeAnswer::Least &&
+                             std::ranges::any_of(result.machines, is_unbuildable);
+    const std::string none = fmt::format(
+        "{}.", unbuildable ? "Nothing that can be built is in time" : kNone[answer.question]);
     if (answer.question != SizeAnswer::Cheapest || !result.nearest) return none;
     const Machine& nearest = result.machines[*result.nearest];
     return fmt::format("{} The nearest: {}, {}. {}", none, machine_text(result, nearest),

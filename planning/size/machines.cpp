@@ -243,7 +243,8 @@ bool are_bought_and_rented(const std::vector<Machine>& machines) {
 std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines, const JobsOfCases& all) {
   const auto is_in_time = [&](const Machine& m) {
-    return years_excess(all, m).is_kept() && std::ranges::all_of(m.jobs, [&](std::size_t job) {
+    return m.network_price < kNever && years_excess(all, m).is_kept() &&
+           std::ranges::all_of(m.jobs, [&](std::size_t job) {
              return time_excess(all.case_of(job), all[job]).is_kept();
            });
   };

@@ -45,8 +45,9 @@ struct JobsOfCases {
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs);
 
 // Returns the index of the machine that answers the question; nothing: none does.
-//   Least     is in time and within the years counted, with the lowest purchase or monthly price,
-//             or total if some machines are bought and some rented, whatever the limits
+//   Least     can be built, is in time and within the years counted, with the lowest purchase or
+//             monthly price, or total if some machines are bought and some rented, whatever the
+//             limits
 //   Budget    is within the limits, and done first
 //   Cheapest  is in time and within the limits, with the least total
 // Of equal prices or totals the one that is done first answers, of equal days the cheapest.

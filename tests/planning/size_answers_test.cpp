@@ -58,6 +58,7 @@ TEST_CASE("a price below ten cents has two digits, as others have at least") {
   CHECK(money_text(0.1744, "$") == "0.17 $");
   CHECK(money_text(0, "$") == "0.00 $");
   CHECK(money_text(1'234'567, "$") == "1.23 M $");
+  CHECK(money_text(1 / 0.0, "$") == "-");
 }
 
 TEST_CASE("a plan that stage level prices too low, or that is a guess, displaces no better one") {
@@ -231,6 +232,23 @@ cluster.preset = "dgx-h100"
   CHECK(network["switches"] > 0);
   CHECK(machine["network_price"].get<double>() == Approx(price));
   CHECK(machine["purchase"].get<double>() == Approx(280e3 * nodes + price));
+}
+
+TEST_CASE("what cannot be built answers no question, or with that said if its price has all") {
+  const auto ran = [](const std::string& prices) {
+    return ran_with(
+        "gpus = [32]\ndays = 3\n[[matrix.node]]\nname = \"A\"\ncluster = {preset = "
+        "\"dgx-h100\", nic_Gbitps = 1600}\nprice = {" +
+            prices + "}\n",
+        "--engine ideal --among parallel.tp=1 --among parallel.pp=1");
+  };
+  const Ran apart = ran("node_without_network = 280e3, switch = 30e3, optic = 600");
+  CHECK(apart.status == 1);
+  CHECK(has(apart.out, "Nothing that can be built is in time."));
+  CHECK(!has(apart.out, "inf"));
+  const Ran whole = ran("node = 300e3");
+  check_done(whole);
+  CHECK(has(whole.out, "for 1.50 M $, if its network can be built: the cheapest"));
 }
 
 TEST_CASE("numbers of GPUs of which as many work are one machine") {
