@@ -38,9 +38,11 @@ bool is_possible(const SizedJob& job) { return job.result && job.result->trainin
 double share_of_limit(double value, double limit) { return limit > 0 ? value / limit : 0; }
 
 // Returns whether nodes fail so fast that no number of spares is enough. A number that the user
-// states is taken as it is.
+// states is taken as it is, unless a training then takes thousands of years.
 bool fails_too_fast(const SizeInputs& inputs, const Economics& e) {
-  return inputs.chooses_spares() && e.available < kWantedAvailability;
+  constexpr double kLeastGoodput = 1e-6;
+  return (inputs.chooses_spares() && e.available < kWantedAvailability) ||
+         e.goodput < kLeastGoodput;
 }
 
 // A machine's need over a limit of [size], and why the machine is ruled out if that is above 1.
@@ -79,7 +81,7 @@ Excess limit_excess(const JobsOfCases& all, const Machine& machine) {
       {share_of_limit(machine.costs.peak_MW, inputs.power_MW), "above size.power_MW"}};
   if (machine.network_price == kNever) found.push_back({kNever, "its network cannot be built"});
   for (const std::size_t job : machine.jobs) {
-    if (is_possible(all[job]))
+    if (is_possible(all[job]) && !fails_too_fast(all.inputs_of(job), all[job].economics))
       found.push_back(
           {share_of_limit(all[job].economics.cost, all.inputs_of(job).budget), "above the budget"});
   }
@@ -194,6 +196,12 @@ Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_
                     .network_price = network_price_of(c, working.nodes + spares),
                     .interval = interval_of(result),
                     .seeds = seeds_of(result)});
+}
+
+void make_endless_if_failing(const SizeInputs& inputs, Economics* e) {
+  if (!fails_too_fast(inputs, *e)) return;
+  e->wall = {kNever, kNever};
+  e->days_per_T = e->energy_MWh = e->CO2_t = e->cost = e->cost_per_T = kNever;
 }
 
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {

@@ -29,6 +29,10 @@ double share_of_years(const SizeCase& c, const SizedJob& job);
 // has a result.
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor = 1);
 
+// Makes a job's days and cost infinite if nodes fail faster than they are repaired: the drawn ones
+// may be finite, with hundreds of digits.
+void make_endless_if_failing(const SizeInputs& inputs, Economics* e);
+
 // Jobs of a sizing, with the cases that they are of. REQUIRES: both outlive it.
 struct JobsOfCases {
   const std::vector<SizeCase>& cases;

@@ -266,7 +266,8 @@ class Sizing {
       std::vector<std::size_t> jobs;
       for (const std::size_t case_index : offer.cases) {
         jobs.push_back(sized->size());
-        sized->push_back(trials_.on(case_index, step));
+        SizedJob& job = sized->emplace_back(trials_.on(case_index, step));
+        if (job.result) make_endless_if_failing(cases_[case_index].inputs, &job.economics);
       }
       machines.push_back(machine_of({cases_, *sized}, jobs));
     }

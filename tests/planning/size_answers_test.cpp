@@ -245,7 +245,7 @@ TEST_CASE("what cannot be built answers no question, or with that said if its pr
   const Ran apart = ran("node_without_network = 280e3, switch = 30e3, optic = 600");
   CHECK(apart.status == 1);
   CHECK(has(apart.out, "Nothing that can be built is in time."));
-  CHECK(!has(apart.out, "inf"));
+  CHECK(!has(apart.out, "inf "));
   const Ran whole = ran("node = 300e3");
   check_done(whole);
   CHECK(has(whole.out, "for 1.50 M $, if its network can be built: the cheapest"));
@@ -452,6 +452,25 @@ TEST_CASE("where no plan fits, no nearest is promised, and no days or totals are
   for (const Json& machine : result["machines"]) {
     CHECK(machine["total"].is_null());
     CHECK(machine["days_late"].is_null());
+  }
+}
+
+TEST_CASE("days and costs of nodes that fail faster than they are repaired are not known") {
+  for (const char* more : {"", "--set failures.spare_nodes=1 "}) {
+    INFO(more);
+    const Ran ran =
+        ran_with(kOnGpus + "budget = 1e9\n" + offers("price.node = 9e4", "price.node_hour = 8"),
+                 kFewPlans + "--json --set size.years=4 --set failures.gpu_mtbf_hours=5 " + more);
+    CHECK(ran.status == 1);
+    const Json result = Json::parse(ran.out);
+    for (const Json& machine : result["machines"]) {
+      CHECK(machine["out"] == "nodes fail faster than they are repaired");
+      CHECK(machine["days_late"].is_null());
+    }
+    for (const Json& one : result["sized"]) {
+      for (const char* key : {"days_p50", "days_late", "cost", "energy_MWh"})
+        CHECK(one["economics"][key].is_null());
+    }
   }
 }
 
