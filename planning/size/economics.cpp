@@ -62,7 +62,6 @@ Economics economics(const SizeInputs& inputs, const Work& work) {
 
 MachineCosts machine_costs(const OfferPrice& price, int nodes, double network_price) {
   return {.purchase = nodes * price.node + network_price,
-          .rent = price.bought() ? 0 : nodes * kMonth_h * price.node_hour,
           .monthly = kMonth_h *
                      (hour_of(price, nodes, network_price) + nodes * mean_kW(price) * price.kWh),
           .peak_MW = nodes * price.node_kW * price.pue / 1000,
@@ -83,7 +82,8 @@ int nodes_within(const SizeInputs& inputs, int gpus_per_node, int most) {
   };
   limit(inputs.gpus_max, gpus_per_node);
   limit(inputs.purchase_budget, inputs.price.node);
-  limit(inputs.rent_per_month, inputs.price.node_hour * kMonth_h);
+  limit(inputs.rent_per_month,
+        kMonth_h * (inputs.price.node_hour + mean_kW(inputs.price) * inputs.price.kWh));
   limit(inputs.power_MW, inputs.price.node_kW * inputs.price.pue / 1000);
   return static_cast<int>(nodes);
 }

@@ -49,7 +49,6 @@ double days_of_years(double years);
 // The price and power of a number of nodes, spares counted.
 struct MachineCosts {
   double purchase = 0;              // 0: rented
-  double rent = 0;                  // a month, without energy; 0: bought
   double monthly = 0;               // rent, or purchase over price.years, with energy
   double peak_MW = 0, mean_MW = 0;  // of the site
 };

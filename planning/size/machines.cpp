@@ -77,7 +77,7 @@ Excess limit_excess(const JobsOfCases& all, const Machine& machine) {
   std::vector<Excess> found = {
       {share_of_limit(machine.gpus, inputs.gpus_max), "above size.gpus_max"},
       {share_of_limit(machine.costs.purchase, inputs.purchase_budget), "above the purchase budget"},
-      {share_of_limit(machine.costs.rent, inputs.rent_per_month), "above the rent per month"},
+      {share_of_limit(machine.costs.monthly, inputs.rent_per_month), "above the rent per month"},
       {share_of_limit(machine.costs.peak_MW, inputs.power_MW), "above size.power_MW"}};
   if (machine.network_price == kNever) found.push_back({kNever, "its network cannot be built"});
   for (const std::size_t job : machine.jobs) {
@@ -244,7 +244,7 @@ bool can_run_within_limits(const JobsOfCases& all, const Machine& machine) {
 }
 
 bool are_bought_and_rented(const std::vector<Machine>& machines) {
-  const auto is_rented = [](const Machine& machine) { return machine.costs.rent > 0; };
+  const auto is_rented = [](const Machine& machine) { return machine.costs.purchase == 0; };
   return std::ranges::any_of(machines, is_rented) && !std::ranges::all_of(machines, is_rented);
 }
 

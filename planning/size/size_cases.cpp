@@ -67,14 +67,13 @@ std::map<std::string, KeyValue> hardware_of(const SizeCase& c) {
   return hardware;
 }
 
-// Checks that the power of what is bought is known where a kWh has a price or grams of CO2. A rent
-// may include the energy.
+// Checks that a node's power is known where a kWh has a price or grams of CO2.
 Status check_energy(const std::string& path, const SizeCase& c) {
   const OfferPrice& price = c.inputs.price;
-  if (!price.bought() || price.node_kW > 0 || (price.kWh == 0 && price.gCO2_kWh == 0))
-    return Done{};
-  return Error::at(path, fmt::format("found no price.node_kW of '{}', expected it beside {}",
-                                     c.offer, price.kWh > 0 ? "price.kWh" : "price.gCO2_kWh"));
+  if (price.node_kW > 0 || (price.kWh == 0 && price.gCO2_kWh == 0)) return Done{};
+  return Error::at(path, fmt::format("found no price.node_kW of '{}', expected it beside {}{}",
+                                     c.offer, price.kWh > 0 ? "price.kWh" : "price.gCO2_kWh",
+                                     price.bought() ? "" : ", or 0 of that if the rent has all"));
 }
 
 // Returns what [size] says of a machine, whichever jobs run on it.

@@ -37,7 +37,7 @@ struct SizeInputs {
   double certainty = 0.95;                // the probability with which days and budget are kept
   double budget = 0;                      // the most that the training may cost
   double purchase_budget = 0;             // the most for all nodes that are bought, spares counted
-  double rent_per_month = 0;              // the most for all nodes that are rented, spares counted
+  double rent_per_month = 0;              // the most for all nodes that are rented, with energy
   double power_MW = 0;                    // the most that the site draws
   int gpus_max = 0;                       // the most that are bought or rented, spares counted
   double years = 0;                       // 0: years_of_total() has them from the price

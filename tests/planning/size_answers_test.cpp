@@ -388,13 +388,28 @@ TEST_CASE("energy that is paid for needs a node's kW, and what is not known is s
       "size.toml: found no price.node_kW of 'B', expected it beside price.kWh");
   check_refused(ran_with(kOnGpus + offers("price = {node = 20e4, gCO2_kWh = 9}", known), kFewPlans),
                 "size.toml: found no price.node_kW of 'A', expected it beside price.gCO2_kWh");
-  // A rent without node_kW includes the energy.
-  const Ran ran =
-      ran_with(kOnGpus + "[price]\nkWh = 0.1\n" +
-                   offers("price = {node_hour = 20, node_kW = 10}", "price.node_hour = 30"),
-               kFewPlans);
+  // A rent may include the energy, which is said so.
+  const auto rented = [](const std::string& b) {
+    return ran_with(kOnGpus + "[price]\nkWh = 0.1\n" +
+                        offers("price = {node_hour = 20, node_kW = 10}", "price = " + b),
+                    kFewPlans);
+  };
+  check_refused(rented("{node_hour = 30}"),
+                "size.toml: found no price.node_kW of 'B', expected it beside price.kWh, or 0 of ");
+  const Ran ran = rented("{node_hour = 30, kWh = 0}");
   check_done(ran);
   CHECK(std::regex_search(ran.out, std::regex("\nB +40 .* k \\$ +- +- +[0-9.]+\n")));
+}
+
+TEST_CASE("the rent a month is limited as it is shown, with its energy") {
+  const std::string file = offers("price = {node_hour = 20, node_kW = 10, kWh = 0.5}",
+                                  "price = {node_hour = 30, node_kW = 10, kWh = 0.5}");
+  const Ran ran = ran_with(kOnGpus + "rent_per_month = 60e3\n" + file, kFewPlans + "--json");
+  CHECK(ran.status == 1);
+  for (const Json& machine : Json::parse(ran.out)["machines"]) {
+    CHECK(machine["out"] == "above the rent per month");
+    CHECK(machine["excess"].get<double>() == Approx(machine["monthly"].get<double>() / 60e3));
+  }
 }
 
 TEST_CASE("assumptions are those of all candidates, with the ones that each is of") {

@@ -61,7 +61,7 @@ TEST_CASE("limits of purchase, rent, power and GPUs say how many nodes there may
   CHECK(nodes_within(inputs, 8, 1000) == 100);
   inputs.gpus_max = 799;
   CHECK(nodes_within(inputs, 8, 1000) == 99);
-  inputs.price = {.node_hour = 10};
+  inputs.price = {.node_hour = 9, .node_kW = 10, .load = 0.5, .pue = 2, .kWh = 0.1};  // 10 in all
   inputs.rent_per_month = 10 * 730.5 * 7;
   CHECK(nodes_within(inputs, 8, 1000) == 7);
 }
@@ -404,7 +404,7 @@ TEST_CASE("a repair of a part of a node without idle GPUs takes the node, and th
   const std::string line =
       "failures.repair_gpus = 12: a repair takes the whole node of 72 GPUs: fewer than 12 of them "
       "are idle";
-  CHECK(has(warnings("--set failures.repair_gpus=12"), line));  // of 72 GPUs 8 are idle
+  CHECK(has(warnings("--set failures.repair_gpus=12"), line));  // 8 of 72 GPUs are idle
   CHECK(!has(warnings("--set failures.repair_gpus=8"), "failures.repair_gpus"));
   CHECK(!has(warnings("--set failures.repair_gpus=72"), "failures.repair_gpus"));  // the node
   CHECK(!has(warnings(""), "failures.repair_gpus"));
