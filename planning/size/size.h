@@ -102,7 +102,7 @@ struct TornadoBar {
   double days_low = 0, days_high = 0, total_low = 0, total_high = 0;
   // The factor nearest to 1, inside the range, from which another machine is recommended.
   std::optional<double> flips_at;
-  std::string flips_to;  // "B200, 368 GPUs"; empty: none is in time and within the limits
+  std::string flips_to;  // "B200, 368 GPUs that work"; empty: none is in time and within the limits
 };
 
 // How sure the recommendation is, over random draws of uncertain inputs (planning/size/sureness.h).

@@ -76,6 +76,14 @@ Status check_energy(const std::string& path, const SizeCase& c) {
                                      price.bought() ? "" : ", or 0 of that if the rent has all"));
 }
 
+// Returns the error with the run's name, if it is of a key that one of several runs leaves out, and
+// so has no line.
+Error of_run(Error error, const ScenarioFile& file, const std::string& run) {
+  if (!file.axes.empty() && error.place.source == file.path)
+    error.message += fmt::format(" (run '{}')", run);
+  return error;
+}
+
 // Returns what [size] says of a machine, whichever jobs run on it.
 auto limits_of(const SizeInputs& inputs) {
   return std::tuple(inputs.purchase_budget, inputs.rent_per_month, inputs.power_MW, inputs.gpus_max,
@@ -191,7 +199,9 @@ Result<std::vector<SizeCase>> load_size_cases(
     std::vector<Assumption> assumptions;
     for (const auto& [key, value] : defaults_taken(run.settings))
       assumptions.push_back({key, value});
-    ASSIGN_OR_RETURN(SizeInputs inputs, take_size_inputs(path, &run.settings));
+    Result<SizeInputs> taken = take_size_inputs(path, &run.settings);
+    if (!taken.ok()) return of_run(taken.error(), file, run.name);
+    SizeInputs& inputs = *taken;
     std::vector<std::string> unused = take_plan_keys(path, &run.settings);
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
     if (scenario.costs.uniform)

@@ -23,8 +23,8 @@ std::array<std::string, 3> causes_of(const SizedJob& job) {
   const std::string& gpu = scenario.cluster.spec.device.name;
   const std::string& precision = scenario.job.plan.precision;
   return {job.result->cost_model, gpu + " in " + precision,
-          fmt::format("{} on {}, {} GPUs", job.job.empty() ? "the training" : job.job, job.offer,
-                      job.gpus)};
+          fmt::format("{} on {}, {} GPUs that work", job.job.empty() ? "the training" : job.job,
+                      job.offer, job.gpus)};
 }
 
 // Returns the iteration's real time over the predicted one, at so many standard deviations of a

@@ -107,16 +107,19 @@ Remade remade(const std::vector<SizeCase>& cases, const SizeResult& result,
   return now;
 }
 
-std::string chosen_text(const Remade& now) {
+// Returns the chosen machine by its GPUs that work, by which jobs are named as well.
+std::string chosen_text(const SizeResult& result, const Remade& now) {
   if (!now.chosen) return "";
   const Machine& machine = now.machines[*now.chosen];
-  return fmt::format("{}, {} GPUs", machine.offer, machine.gpus);
+  int gpus = 0;
+  for (const std::size_t job : machine.jobs) gpus = std::max(gpus, result.sized[job].gpus);
+  return fmt::format("{}, {} GPUs that work", machine.offer, gpus);
 }
 
 // Finds, by bisection, the factor between 1 and `end` from which another machine is recommended.
 // Sets it in the bar if it is nearer to 1 than the bar's.
-void find_flip(const std::function<Remade(double)>& at, std::size_t chosen, double end,
-               TornadoBar* bar) {
+void find_flip(const SizeResult& result, const std::function<Remade(double)>& at,
+               std::size_t chosen, double end, TornadoBar* bar) {
   if (at(end).chosen == chosen) return;
   constexpr int kHalvings = 12;
   double same = 1, other = end;
@@ -126,7 +129,7 @@ void find_flip(const std::function<Remade(double)>& at, std::size_t chosen, doub
   }
   if (bar->flips_at && std::abs(*bar->flips_at - 1) <= std::abs(other - 1)) return;
   bar->flips_at = other;
-  bar->flips_to = chosen_text(at(other));
+  bar->flips_to = chosen_text(result, at(other));
 }
 
 double length(const TornadoBar& bar) {
@@ -150,7 +153,7 @@ std::vector<TornadoBar> tornado(const std::vector<SizeCase>& cases, const SizeRe
     bar.days_high = high.days_late / before.days_late - 1;
     bar.total_low = low.total / before.total - 1;
     bar.total_high = high.total / before.total - 1;
-    for (const double end : {bar.low, bar.high}) find_flip(at, *chosen, end, &bar);
+    for (const double end : {bar.low, bar.high}) find_flip(result, at, *chosen, end, &bar);
     constexpr double kLeastLength = 5e-4;  // 0.05 %
     if (length(bar) >= kLeastLength || bar.flips_at) bars.push_back(std::move(bar));
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -184,9 +185,11 @@ std::string beyond_published_lines(const std::vector<const RunResult*>& results)
     int runs = 0;
   };
   std::map<std::string, Beyond> beyond;  // by the published run
+  // Returns an MFU in tenths of a percent, as it is written.
+  const auto tenths = [](double mfu) { return std::lround(1000 * mfu); };
   for (const RunResult* result : results) {
     const auto& best = result->best_published_mfu;
-    if (!best || !result->training || result->training->mfu <= best->mfu) continue;
+    if (!best || !result->training || tenths(result->training->mfu) <= tenths(best->mfu)) continue;
     Beyond& found =
         beyond[fmt::format("the {:.1f} % of the best published run on {} in cases.csv ({}, {})",
                            100 * best->mfu, best->on, best->run, best->source)];

@@ -513,7 +513,7 @@ TEST_CASE("tandem size refuses a wrong file with one line") {
   refused("--set price.nodehour=3", "nearest is 'price.node_hour'");
   refused("--set size.days=0", "size.days = 0, expected a number from 0.001");
   refused("--set price.node=100000", "expected one of them: rented, or bought");
-  refused("--set size.purchase_budget=1e6", "found no price.node: size.purchase_budget");
+  refused("--set size.purchase_budget=1e6", "what is bought; tandem size needs it (run '");
   refused("--set size.power_MW=1 --set price.node_kW=0", "found no price.node_kW");
   refused("--set size.numerics=fp4", "size.numerics = fp4, expected any or as stated");
   refused("--set size.ramp_from=8", "expected both");
