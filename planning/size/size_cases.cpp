@@ -124,6 +124,19 @@ Status check_comparable(const std::string& path, const SizeCase& a, const SizeCa
   return Done{};
 }
 
+// Makes days of delivery 0 for all jobs of an offer but the first: the others find the machine
+// there.
+void deliver_first_jobs(std::vector<SizeCase>* cases) {
+  std::vector<std::string> delivered;
+  for (SizeCase& c : *cases) {
+    if (std::ranges::find(delivered, c.offer) != delivered.end()) {
+      c.inputs.delivery_days = 0;
+    } else {
+      delivered.push_back(c.offer);
+    }
+  }
+}
+
 // Returns the offers, or the jobs, of which all cases are taken, each once; nothing: of one of them
 // only a part is taken.
 std::optional<std::vector<std::string>> whole_groups(const std::vector<SizeCase>& cases,
@@ -232,6 +245,7 @@ Result<std::vector<SizeCase>> load_size_cases(
     }
     cases.push_back(now);
   }
+  deliver_first_jobs(&cases);
   return cases;
 }
 

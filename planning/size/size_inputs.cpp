@@ -35,7 +35,8 @@ const std::vector<SizeKey>& number_keys() {
   static const std::vector<SizeKey> kKeys = {
       {"size.tokens_T", "number: trillions (1e12) of tokens to train on", 1e-6, 1e4,
        SET(tokens, trillion)},
-      {"size.days", "number: days that the training may take", 1e-3, 1e5, SET(days, 1)},
+      {"size.days", "number: days that the training may take, of the first job from the order on",
+       1e-3, 1e5, SET(days, 1)},
       {"size.certainty",
        "number: probability with which size.days and size.budget are kept; default 0.95", 0.5, 0.99,
        SET(certainty, 1)},

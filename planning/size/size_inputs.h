@@ -46,7 +46,7 @@ struct SizeInputs {
   double batch_tolerance = 0.1;           // share by which the batch may differ from global_batch
   bool any_numerics = true;               // precision, recipe and dispatcher are searched
   double ramp_from = 0, ramp_tokens = 0;  // the batch ramp's first batch (0: no ramp), its tokens
-  double delivery_days = 0;               // from the order to the first job
+  double delivery_days = 0;  // from the order to the job; 0 but for the first on a machine
   // The ranges over which a tornado changes inputs, as factors.
   std::pair<double, double> range_price = {0.9, 1.1}, range_kWh = {0.5, 2},
                             range_tokens = {0.9, 1.1}, range_MFU = {0.9, 1.1},

@@ -381,6 +381,21 @@ price = {node = 300e3, years = 2}
   CHECK(found["answers"][0]["machine"] == found["answers"][1]["machine"]);
 }
 
+TEST_CASE("days of delivery count against the first job alone, as days of jobs before do not") {
+  const auto out = [](const std::string& set) {
+    const std::string jobs = "[[matrix.job]]\nname = \"x\"\nsize.days = 30\n" +
+                             std::string("[[matrix.job]]\nname = \"y\"\nsize.days = 3\n");
+    const Ran ran = ran_with(
+        "gpus = [32]\ndelivery_days = 20\n" + jobs + offers("price.node = 3e5", "price.node = 2e5"),
+        kFewPlans + "--json " + set);
+    return Json::parse(ran.out)["machines"][0];
+  };
+  const Json machine = out("");
+  CHECK(machine["out"].is_null());
+  CHECK(machine["days_late"] > 20);
+  CHECK(out("--set size.days=20.1")["out"] == "x: later than 20.1 days");
+}
+
 TEST_CASE("energy that is paid for needs a node's kW, and what is not known is shown as -") {
   const std::string known = "price = {node = 300e3, node_kW = 10}";
   check_refused(

@@ -108,15 +108,20 @@ class Purchase {
     if (tornado.length > 0) drawTornado(byId("tornado"), this.data, width);
   }
 
-  // Returns a job's bars, in days from the order on. Machines that cannot run it, or whose price is
+  // Returns the days of delivery, which count against the first job alone.
+  deliveryOf(index) {
+    return index === 0 ? this.data.delivery_days : 0;
+  }
+
+  // Returns a job's bars, in days, of the first job from the order on. Machines that cannot run it, or whose price is
   // not known, have none.
   barsOf(index) {
-    const {machines, delivery_days} = this.data;
-    return machines.map((machine) => ({machine, of: machine.jobs[index]}))
+    const delivery = this.deliveryOf(index);
+    return this.data.machines.map((machine) => ({machine, of: machine.jobs[index]}))
       .filter(({machine, of}) => of && Number.isFinite(of.days_late) &&
         machine.price !== null)
-      .map(({machine, of}) => ({machine, of, p50: of.days_p50 + delivery_days,
-        late: of.days_late + delivery_days}));
+      .map(({machine, of}) => ({machine, of, p50: of.days_p50 + delivery,
+        late: of.days_late + delivery}));
   }
 
   drawJob(chart, job, index, paperWidth) {
@@ -125,7 +130,7 @@ class Purchase {
     const said = job.name ? `${job.name}: days` : "Days";
     chart.append(make("h3", {}, `${said}, and what it costs ${priced}`));
     const without = machines.filter((machine) => !bars.some((bar) => bar.machine === machine));
-    if (bars.length > 0) this.drawBars(chart, bars, job, paperWidth);
+    if (bars.length > 0) this.drawBars(chart, bars, job, index, paperWidth);
     const marks = [[({machine}) => machine.recommended, "framed: recommended"],
       [({machine}) => machine.out, "hollow: ruled out"],
       [({of}) => of.guess, "*: not calibrated, a guess"]]
@@ -139,8 +144,8 @@ class Purchase {
         without.map((machine) => `${machineName(machine)} (${machine.out})`).join("; "))));
   }
 
-  drawBars(chart, bars, {name, days}, paperWidth) {
-    const {limit, priced, late, delivery_days} = this.data;
+  drawBars(chart, bars, {name, days}, index, paperWidth) {
+    const {limit, priced, late} = this.data;
     const width = paperWidth || Math.max(300, chart.clientWidth);
     const narrow = width < 560, paperHeight = narrow ? 280 : 380;
     const height = paperWidth ? paperHeight : 430;
@@ -172,7 +177,7 @@ class Purchase {
         .tickFormat((value) => scaled(value, kMoney, d3.format(".4~r")).trim()));
     svg.append("text").attr("class", "soft").attr("x", area.right).attr("y", height - 6)
       .attr("text-anchor", "end")
-      .text(delivery_days > 0 ? "days from the order on, delivery included" : "days");
+      .text(this.deliveryOf(index) > 0 ? "days from the order on, delivery included" : "days");
     svg.append("text").attr("class", "soft").attr("x", 2).attr("y", 12)
       .text(`${this.data.currency} ${priced}`);
     const taken = this.drawLimits(svg, x, y, days, area);
