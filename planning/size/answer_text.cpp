@@ -110,7 +110,7 @@ std::string machine_text(const SizeResult& result, const Machine& machine) {
 }
 
 std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
-  constexpr const char* kAnswers[] = {"The smallest that is in time",
+  constexpr const char* kAnswers[] = {"The smallest tried that is in time",
                                       "The earliest within the limits",
                                       "the cheapest that is in time and within the limits"};
   constexpr const char* kNone[] = {"Nothing that can be built is in time",

@@ -358,7 +358,8 @@ TEST_CASE("rented and bought machines are ordered by their totals over the same 
   REQUIRE(rented["recommended"] == true);
   const Json& least = result["answers"][0];
   CHECK(least["machine"] == 1);
-  CHECK(has(least["sentence"], "The smallest that is in time (by total, 2.00 M $ over 4 years): "));
+  CHECK(has(least["sentence"],
+            "The smallest tried that is in time (by total, 2.00 M $ over 4 years): "));
 }
 
 TEST_CASE("trainings that take longer than the years counted rule a machine out") {
