@@ -17,15 +17,16 @@ namespace tandem {
 namespace {
 
 constexpr SwitchModel kSwitches[] = {
-    {"SB7800", 100, 36, "NVIDIA SB7800 data sheet: 36 ports of EDR"},
-    {"OPA-100", 100, 48, "Intel Omni-Path Edge Switch 100 series: 48 ports"},
-    {"SN4600C", 100, 64, "NVIDIA Spectrum-3 SN4600C data sheet: 64 ports of 100 GbE"},
-    {"QM8700", 200, 40, "NVIDIA Quantum QM8700 data sheet: 40 ports of HDR"},
-    {"SN4600", 200, 64, "NVIDIA Spectrum-3 SN4600 data sheet: 64 ports of 200 GbE"},
-    {"QM9700", 400, 64, "NVIDIA Quantum-2 QM9700 data sheet: 64 ports of NDR"},
-    {"SN5600", 400, 128, "NVIDIA Spectrum-4 SN5600 data sheet: 128 ports of 400 GbE"},
-    {"Q3400-RA", 800, 144, "NVIDIA Quantum-X800 Q3400-RA data sheet: 144 ports of XDR"},
-    {"SN5600", 800, 64, "NVIDIA Spectrum-4 SN5600 data sheet: 64 ports of 800 GbE"}};
+    {"SB7800", 100, 36, "InfiniBand", "NVIDIA SB7800 data sheet: 36 ports of EDR"},
+    {"OPA-100", 100, 48, "Omni-Path", "Intel Omni-Path Edge Switch 100 series: 48 ports"},
+    {"SN4600C", 100, 64, "Ethernet", "NVIDIA Spectrum-3 SN4600C data sheet: 64 ports of 100 GbE"},
+    {"QM8700", 200, 40, "InfiniBand", "NVIDIA Quantum QM8700 data sheet: 40 ports of HDR"},
+    {"SN4600", 200, 64, "Ethernet", "NVIDIA Spectrum-3 SN4600 data sheet: 64 ports of 200 GbE"},
+    {"QM9700", 400, 64, "InfiniBand", "NVIDIA Quantum-2 QM9700 data sheet: 64 ports of NDR"},
+    {"SN5600", 400, 128, "Ethernet", "NVIDIA Spectrum-4 SN5600 data sheet: 128 ports of 400 GbE"},
+    {"Q3400-RA", 800, 144, "InfiniBand",
+     "NVIDIA Quantum-X800 Q3400-RA data sheet: 144 ports of XDR"},
+    {"SN5600", 800, 64, "Ethernet", "NVIDIA Spectrum-4 SN5600 data sheet: 64 ports of 800 GbE"}};
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

@@ -16,6 +16,7 @@ struct SwitchModel {
   std::string_view name;
   double port_Gbit_per_s = 0;
   int ports = 0;
+  std::string_view network;  // "InfiniBand", "Omni-Path", "Ethernet"
   std::string_view source;
 };
 

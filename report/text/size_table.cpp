@@ -167,8 +167,12 @@ std::string network_rows(const SizeResult& result, int width) {
   const std::vector<Column<MachineRow>> columns = {
       {"candidate", [](Row r) { return r.machine.offer; }, Place::Name},
       {"GPUs", [](Row r) { return fmt::format("{}", r.machine.gpus); }, Place::Name, Align::Right},
-      {"switch", [](Row r) { return std::string(r.machine.network->model.name); }, Place::First,
-       Align::Left},
+      {"switch",
+       [](Row r) {
+         const SwitchModel& model = r.machine.network->model;
+         return fmt::format("{} ({})", model.name, model.network);
+       },
+       Place::First, Align::Left},
       {"tiers", [](Row r) { return fmt::format("{}", r.machine.network->tiers); }, Place::First},
       {"switches", count(&NetworkBill::switches), Place::First},
       {"cables", count(&NetworkBill::cables), Place::First},

@@ -200,8 +200,8 @@ TEST_CASE("the documentation lists every switch") {
   std::set<std::string> lines;
   for (std::string line; std::getline(page, line);) lines.insert(line);
   for (const SwitchModel& model : switch_models()) {
-    const std::string row =
-        fmt::format("| {:g} | {} | {} |", model.port_Gbit_per_s, model.name, model.ports);
+    const std::string row = fmt::format("| {:g} | {} | {} | {} |", model.port_Gbit_per_s,
+                                        model.name, model.ports, model.network);
     INFO(row);
     CHECK(lines.count(row) == 1);
     CHECK(model.source.size() >= 8);
