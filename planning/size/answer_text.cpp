@@ -113,8 +113,7 @@ std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
   constexpr const char* kAnswers[] = {"The smallest tried that is in time",
                                       "The earliest within the limits",
                                       "the cheapest that is in time and within the limits"};
-  constexpr const char* kNone[] = {"Nothing that can be built is in time",
-                                   "Nothing is within the limits",
+  constexpr const char* kNone[] = {"Nothing is in time", "Nothing is within the limits",
                                    "Nothing is in time and within the limits"};
   if (!answer.machine) {
     const bool unbuildable = answer.question == SizeAnswer::Least &&

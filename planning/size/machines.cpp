@@ -201,7 +201,9 @@ Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_
 void make_endless_if_failing(const SizeInputs& inputs, Economics* e) {
   if (!fails_too_fast(inputs, *e)) return;
   e->wall = {kNever, kNever};
-  e->days_per_T = e->energy_MWh = e->CO2_t = e->cost = e->cost_per_T = kNever;
+  for (double* sum : {&e->days_per_T, &e->energy_MWh, &e->CO2_t, &e->cost, &e->cost_per_T}) {
+    if (*sum > 0) *sum = kNever;  // 0: not counted
+  }
 }
 
 Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {

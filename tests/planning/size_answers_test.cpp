@@ -494,6 +494,7 @@ TEST_CASE("days and costs of nodes that fail faster than they are repaired are n
                  kFewPlans + "--json --set size.years=4 --set failures.gpu_mtbf_hours=5 " + more);
     CHECK(ran.status == 1);
     const Json result = Json::parse(ran.out);
+    CHECK(result["answers"][0]["sentence"] == "Nothing is in time.");
     for (const Json& machine : result["machines"]) {
       CHECK(machine["out"] == "nodes fail faster than they are repaired");
       CHECK(machine["days_late"].is_null());
