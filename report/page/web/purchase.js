@@ -113,13 +113,13 @@ class Purchase {
     return index === 0 ? this.data.delivery_days : 0;
   }
 
-  // Returns a job's bars, in days, of the first job from the order on. Machines that cannot run it, or whose price is
-  // not known, have none.
+  // Returns a job's bars, in days, of the first job from the order on. Machines that cannot run
+  // it, or whose price is not known, have none.
   barsOf(index) {
     const delivery = this.deliveryOf(index);
-    return this.data.machines.map((machine) => ({machine, of: machine.jobs[index]}))
-      .filter(({machine, of}) => of && Number.isFinite(of.days_late) &&
-        machine.price !== null)
+    return this.data.machines
+      .map((machine) => ({machine, of: machine.jobs[index]}))
+      .filter(({machine, of}) => of && Number.isFinite(of.days_late) && machine.price !== null)
       .map(({machine, of}) => ({machine, of, p50: of.days_p50 + delivery,
         late: of.days_late + delivery}));
   }
