@@ -187,6 +187,18 @@ void add_tensor_word(const Scenario& s, std::vector<std::string>* lines) {
                                  s.place_of({kWord}), kWord));
 }
 
+// Only latent attention has a module mla_up_proj.
+void add_up_projection(const Scenario& s, std::vector<std::string>* lines) {
+  constexpr const char* kKey = "train.recompute_modules";
+  const Plan& plan = s.job.plan;
+  const bool is_repeated =
+      plan.recompute == Recompute::Selective && plan.recompute_modules.mla_up_proj;
+  if (!is_repeated || s.costs.uniform || !s.places.contains(kKey) || has_mixer<Mixer::Latent>(s))
+    return;
+  lines->push_back(fmt::format("{}: mla_up_proj in {} has no effect without model.mixer = latent",
+                               s.place_of({kKey}), kKey));
+}
+
 // Whether the key says how a pass computes or communicates. A scenario that states the seconds of
 // each pass (costs.source = uniform) has no use for it.
 bool is_of_passes(std::string_view key) {
@@ -224,6 +236,7 @@ std::vector<std::string> idle_keys(const Scenario& scenario) {
   std::vector<std::string> lines;
   add_keys_of_kinds(scenario, &lines);
   add_tensor_word(scenario, &lines);
+  add_up_projection(scenario, &lines);
   add_keys_of_passes(scenario, &lines);
   add_conditional_keys(scenario, &lines);
   return lines;

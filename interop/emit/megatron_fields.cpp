@@ -242,6 +242,9 @@ class FieldWriter {
       add("recompute_num_layers", fmt::format("{}", layers < 0 ? 1 : layers));
     }
     if (recompute_ != "selective") return;
+    const bool are_stated = !modules.empty();
+    if (!keys_->has_mixer("latent") && std::erase(modules, "mla_up_proj") > 0)
+      keys_->leave("train.recompute_modules", "mla_up_proj is of latent attention alone");
     const bool is_delayed = precision_ == "fp8" && recipe_ == "delayed";
     const auto removed = std::erase_if(modules, [&](const std::string& module) {
       if (module == "moe_act") return is_delayed || !has_experts_;  // refused of dense models
@@ -249,7 +252,7 @@ class FieldWriter {
     });
     if (removed > 0 && is_delayed)
       keys_->leave("train.recompute_modules", "delayed scaling keeps moe_act and layernorm");
-    if (removed > 0 && modules.empty()) return;
+    if (are_stated && modules.empty()) return;
     const std::string words = fmt::format("{}", fmt::join(modules, " "));
     // To Megatron-LM no modules are core_attn, which FlashAttention recomputes by itself.
     if ((words.empty() || words == "core_attn") && keys_->flag("train.flash_attention", false))

@@ -72,9 +72,11 @@ std::vector<std::string> PlanKeys::hybrid_layers() const {
   return found == nullptr ? std::vector<std::string>() : split(*found, " ");
 }
 
-bool PlanKeys::is_hybrid() const {
-  return !hybrid_layers().empty() || std::ranges::any_of(*settings_, [](const auto& setting) {
-    return setting.second == "mamba" &&
+bool PlanKeys::is_hybrid() const { return !hybrid_layers().empty() || has_mixer("mamba"); }
+
+bool PlanKeys::has_mixer(std::string_view mixer) const {
+  return std::ranges::any_of(*settings_, [mixer](const auto& setting) {
+    return setting.second == mixer &&
            matches_any(setting.first, {"model.mixer", "model.kinds.*.mixer"});
   });
 }

@@ -41,6 +41,8 @@ class PlanKeys {
   std::vector<std::string> hybrid_layers() const;
   // Returns whether the model has a pattern of hybrid layers, or a Mamba mixer.
   bool is_hybrid() const;
+  // Returns whether the model, or a kind of its layers, has this mixer ("latent").
+  bool has_mixer(std::string_view mixer) const;
   // Returns the layers of each stage, as listed or as a scenario cuts them; empty: one stage, or
   // the model's layers are not known.
   std::vector<int> stage_layers();

@@ -138,6 +138,10 @@ TEST_CASE("a key that does nothing without another key is said to") {
   CHECK(
       doubts_of(latent, {"model.kv_heads=4"}) ==
       std::vector<std::string>{"--set: model.kv_heads has no effect without model.mixer = heads"});
+  const Names modules = {"train.recompute=selective", "train.recompute_modules=mlp, mla_up_proj"};
+  CHECK(doubts_of(latent, modules).empty());
+  CHECK(doubt_of(modules) ==
+        "--set: mla_up_proj in train.recompute_modules has no effect without model.mixer = latent");
   CHECK(doubts_of(kSmall, {"overlap.delay_wgrad=false", "train.fp8_param_gather=false"}).empty());
   CHECK(doubts_of(kSmall, {"train.recompute=selective", "train.recompute_modules=mlp"}).empty());
   CHECK(doubts_of(kSmall, {"schedule.order=auto", "schedule.budget=100"}).empty());

@@ -415,6 +415,35 @@ TEST_CASE("plans with latent attention overlap no tensor communication, as TELin
   }
 }
 
+// Megatron-LM refuses it of other models (core/transformer/transformer_config.py).
+TEST_CASE("the up-projection of latent attention is recomputed where there is one") {
+  for (const char* format : {"megatron", "nemo", "chatlearn"}) {
+    const auto is_told = [format](PlanSettings plan, std::string_view words) {
+      plan["train.recompute"] = "selective";
+      const auto text = emit_plan(format, plan);
+      REQUIRE(text.ok());
+      const bool has_note =
+          text->find("mla_up_proj is of latent attention alone") != std::string::npos;
+      return std::pair(text->find(words) != std::string::npos, has_note);
+    };
+    const std::string key = "train.recompute_modules";
+    const PlanSettings both = {{key, "mla_up_proj, mlp"}}, one = {{key, "mla_up_proj"}};
+    CHECK(is_told(both, "mla_up_proj mlp").second);
+    CHECK_FALSE(is_told(both, "mla_up_proj mlp").first);
+    CHECK(is_told(both, "granularity selective").first !=
+          is_told(both, "granularity: selective").first);
+    CHECK_FALSE(is_told(one, "granularity selective").first);
+    CHECK_FALSE(is_told(one, "granularity: selective").first);
+    for (const char* mixer : {"model.mixer", "model.kinds.dense.mixer"}) {
+      PlanSettings latent = both;
+      latent[mixer] = "latent";
+      const bool is_list = format != std::string_view("megatron");
+      CHECK(is_told(latent, is_list ? "mla_up_proj, mlp" : "mla_up_proj mlp") ==
+            std::pair(true, false));
+    }
+  }
+}
+
 TEST_CASE("emitted texts name the versions that their rules were read from") {
   for (const RuleVersion& version : kVersions) {
     if (version.framework.empty()) continue;
