@@ -206,7 +206,7 @@ class FieldWriter {
     if (precision_ == "fp8" && recipe_ != "delayed" && optimizer_offload_ != "0")
       return keys_->leave("train.fp8_param_gather", "with an offloaded optimizer delayed only");
     add(precision_ == "nvfp4" ? "fp4_param_gather" : "fp8_param_gather", "True");
-    if (bridge_ && recipe_ == "mxfp8" && zero_ == 1)
+    if (!chatlearn_ && precision_ == "fp8" && recipe_ == "mxfp8" && zero_ == 1)
       add("reuse_grad_buf_for_mxfp8_param_ag", "True");
   }
 

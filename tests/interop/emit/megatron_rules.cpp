@@ -341,10 +341,10 @@ const EmitRule kRules[] = {
      "fp8_param_gather=True fp8_format= fp8="},
     {kAll, "parameters are gathered in 4 bits with fp4 only", kConfig, "1578",
      [](F f) { return !f.on("fp4_param_gather") || !fp4(f).empty(); }, "fp4_param_gather=True"},
-    {"nemo", "parameters gathered in mxfp8 share the gradients' buffer", kBridgeConfig, "1495",
+    {"megatron nemo", "gathers in mxfp8 share the gradients' buffer", kBridgeConfig, "1495",
      [](F f) {
        return fsdp(f) || !f.on("fp8_param_gather") || recipe(f) != "mxfp8" ||
-              f.on("mixed_precision.reuse_grad_buf_for_mxfp8_param_ag");
+              f.on("reuse_grad_buf_for_mxfp8_param_ag");
      },
      "fp8_recipe=mxfp8"},
     {"nemo", "fp8 states its recipe, whose default is tensorwise",
