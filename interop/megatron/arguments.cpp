@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/split.h"
 #include "interop/document/document.h"
 #include "interop/document/fields.h"
 #include "interop/document/text_scanner.h"
@@ -388,6 +389,15 @@ std::optional<std::string> MegatronArguments::text(std::string_view name) {
   const Argument* argument = take(name);
   if (argument == nullptr) return std::nullopt;
   return argument->value;
+}
+
+std::vector<std::string> MegatronArguments::words(std::string_view name,
+                                                  std::string_view otherwise) {
+  std::string list = text(name).value_or(std::string(otherwise));
+  std::ranges::replace_if(
+      list, [](char c) { return std::string_view("[],'\"").find(c) != std::string_view::npos; },
+      ' ');
+  return split_words(list);
 }
 
 std::optional<std::vector<std::int64_t>> MegatronArguments::wholes(std::string_view name) {

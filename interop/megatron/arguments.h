@@ -45,6 +45,8 @@ class MegatronArguments {
   std::optional<double> number(std::string_view name);
   bool flag(std::string_view name, bool otherwise = false);
   std::optional<std::string> text(std::string_view name);
+  // Reads "a b" and "['a', 'b']" as a, b. `otherwise`: the list of a missing field.
+  std::vector<std::string> words(std::string_view name, std::string_view otherwise);
   // Reads "[0, 1]", "([0]*3+[1]*58)" and "0 1".
   std::optional<std::vector<std::int64_t>> wholes(std::string_view name);
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/csv.h"
-#include "base/split.h"
+#include "interop/document/fields.h"
 #include "interop/megatron/megatron.h"
 
 namespace tandem {
@@ -236,22 +236,13 @@ class MegatronKernels {
     }
   }
 
-  // Returns the words of a list, "[core_attn, moe]" or "core_attn moe".
-  std::vector<std::string> words_of(const char* name, const char* default_list) {
-    std::string list = args_->text(name).value_or(default_list);
-    std::ranges::replace_if(
-        list, [](char c) { return std::string_view("[],'\"").find(c) != std::string_view::npos; },
-        ' ');
-    return split_words(list);
-  }
-
   // Sets which parts of a layer are in CUDA graphs, from "attn moe_router" or "[attn, mlp]". "full"
   // means all: nothing is set.
   void set_graph_scope(const char* name) {
     constexpr std::string_view kKnown[] = {"attn", "mamba",      "mlp",
                                            "moe",  "moe_router", "moe_preprocess"};
     std::string known;
-    for (const std::string& word : words_of(name, "")) {
+    for (const std::string& word : args_->words(name, "")) {
       if (word.starts_with("full")) return;
       if (std::ranges::find(kKnown, word) != std::end(kKnown)) {
         known += (known.empty() ? "" : ", ") + word;
@@ -323,7 +314,8 @@ class MegatronKernels {
   // Transformer Engine does it.
   void set_offload() {
     const bool by_module = args_->flag("fine_grained_activation_offloading");
-    const std::string modules = fmt::format("{}", fmt::join(words_of("offload_modules", ""), ", "));
+    const std::string modules =
+        fmt::format("{}", fmt::join(args_->words("offload_modules", ""), ", "));
     const auto layers = args_->whole("cpu_offloading_num_layers");
     // In Megatron-LM the number of layers alone switches it on.
     const bool by_layer = args_->flag("cpu_offloading", style_ != MegatronStyle::Bridge);
@@ -362,7 +354,7 @@ class MegatronKernels {
       from = args_->spelled("recompute_activations");
     }
     std::string modules =
-        fmt::format("{}", fmt::join(words_of("recompute_modules", "core_attn"), ", "));
+        fmt::format("{}", fmt::join(args_->words("recompute_modules", "core_attn"), ", "));
     if (args_->flag("moe_layer_recompute") && granularity.empty()) {
       granularity = "selective";
       modules = "moe";
@@ -395,6 +387,25 @@ class MegatronKernels {
 };
 
 }  // namespace
+
+std::string megatron_context_type(MegatronArguments* arguments, std::int64_t layers,
+                                  ImportedPlan* plan) {
+  const std::string_view name = "cp_comm_type";
+  const std::vector<std::string> types = arguments->words(name, "p2p");
+  if (types.empty()) return "p2p";
+  for (const std::string& type : types) {
+    if (!matches_word(type, "p2p a2a a2a+p2p allgather all_gather"))
+      arguments->fail(name, "p2p, a2a, allgather or a2a+p2p");
+  }
+  // Layers of a hybrid's pattern may be halves of a scenario's.
+  const auto size = static_cast<std::int64_t>(types.size());
+  if (size > 1 && layers > 0 && size != layers && !arguments->has("hybrid_layer_pattern"))
+    arguments->fail(name, fmt::format("one word, or one for each of {} layers", layers));
+  if (std::ranges::count(types, types.front()) < size)
+    plan->not_expressed.push_back(fmt::format("{}: layers differ: all are taken as the first, {}",
+                                              arguments->spelled(name), types.front()));
+  return types.front();
+}
 
 int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
                          const ImportedPlan& before, ImportedPlan* plan) {

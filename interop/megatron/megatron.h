@@ -48,6 +48,11 @@ std::string number_format(MegatronArguments* arguments, std::string_view name,
 int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
                          const ImportedPlan& before, ImportedPlan* plan);
 
+// Returns how context ranks communicate: "p2p", "a2a", "allgather" or "a2a+p2p". If the layers
+// differ in it, returns the first one's and lists that. `layers`: of the model; 0: unknown.
+std::string megatron_context_type(MegatronArguments* arguments, std::int64_t layers,
+                                  ImportedPlan* plan);
+
 // Sets the optimizer. REQUIRES: precision and ZeRO are set.
 void set_megatron_optimizer(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
 

@@ -126,11 +126,7 @@ class MegatronPlan {
   }
 
   void set_context() {
-    std::string type = args_->text("cp_comm_type").value_or("p2p");
-    std::erase_if(type, [](char c) { return c == '[' || c == ']' || c == '\'' || c == '"'; });
-    type = type.substr(0, type.find_first_of(" ,"));
-    if (!matches_word(type, "p2p a2a a2a+p2p allgather all_gather"))
-      args_->fail("cp_comm_type", "p2p, a2a, allgather or a2a+p2p");
+    const std::string type = megatron_context_type(args_, model_size("model.layers"), plan_);
     if (type == "a2a") plan_->set("parallel.cp_comm", "all_to_all", args_->spelled("cp_comm_type"));
     if (type == "allgather" || type == "all_gather")
       plan_->set("parallel.cp_comm", "all_gather", args_->spelled("cp_comm_type"));

@@ -214,3 +214,31 @@ TEST_CASE("latent attention switches the overlap of tensor communication off, in
   CHECK_FALSE(keys_of(latent).contains("overlap.tensor"));
   CHECK(mentions(latent.assumed, "--tp-comm-overlap has no effect"));
 }
+
+// Megatron-LM refuses lists of other lengths (core/transformer/transformer_config.py).
+TEST_CASE("a list of how layers exchange contexts is one word where all are alike") {
+  const auto cut = [](const std::string& words, const std::string& model = "--num-layers 3") {
+    return "python pretrain_gpt.py " + model +
+           " --hidden-size 1024 --num-attention-heads 16 --context-parallel-size 2 "
+           "--cp-comm-type " +
+           words + "\n";
+  };
+  const ImportedPlan alike = imported("a.sh", cut("a2a a2a a2a"));
+  CHECK(keys_of(alike).at("parallel.cp_comm") == "\"all_to_all\"");
+  CHECK(alike.not_expressed.empty());
+  const ImportedPlan mixed = imported("a.sh", cut("a2a p2p p2p"));
+  CHECK(keys_of(mixed).at("parallel.cp_comm") == "\"all_to_all\"");
+  CHECK(mentions(mixed.not_expressed,
+                 "--cp-comm-type: layers differ: all are taken as the first, a2a"));
+  CHECK(refusal("a.sh", cut("p2p a2a")) ==
+        "a.sh:1: found --cp-comm-type p2p a2a, expected one word, or one for each of 3 layers");
+  CHECK(mentions({refusal("a.sh", cut("p2p p2p ring"))}, "expected p2p, a2a, allgather"));
+  const std::string yaml =
+      "model:\n  num_layers: 2\n  hidden_size: 64\n  num_attention_heads: 4\n"
+      "  tensor_model_parallel_size: 1\n  context_parallel_size: 2\n  cp_comm_type: ";
+  const std::string rest = "\ntrain:\n  global_batch_size: 8\n";
+  CHECK(keys_of(imported("run_config.yaml", yaml + "[allgather, allgather]" + rest))
+            .at("parallel.cp_comm") == "\"all_gather\"");
+  CHECK(mentions({refusal("run_config.yaml", yaml + "[p2p, a2a, p2p]" + rest)},
+                 "expected one word, or one for each of 2 layers"));
+}
