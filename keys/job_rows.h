@@ -57,8 +57,8 @@ inline constexpr KeyRow kJobRows[] = {
      "(HSDP); the others are replicas of these. It divides dp x cp, and tp times it is a multiple "
      "of ep x expert_tp; default all"},
     {"parallel.zero_hpz",
-     "integer: with train.zero = 3, neighbouring GPUs of dp x cp that hold a second cut of the "
-     "dense parameters among them, which backwards gather (hpZ of ZeRO++); default none"},
+     "integer: with train.zero = 3, neighbouring GPUs of dp x cp with a second cut of parameters "
+     "(experts if ep = 1), which backwards gather (hpZ of ZeRO++); default none"},
     {"parallel.micro_batch", "integer: sequences a microbatch b; default 1"},
     {"parallel.global_batch",
      "integer: sequences an iteration, of all replicas; default micro_batch x dp"},

@@ -50,15 +50,16 @@ void place_in_block(const Layout& layout, const Plan& plan, const Slots& slots, 
   // neighbouring GPUs. Replicas of a cut are such a block apart.
   const int shard = plan.hsdp_shard, cut = layout.tp * shard;
   if (slot == slots.data) groups->stride = layout.tp;
-  if (slot == slots.expert_data) groups->stride = layout.ep * std::max(layout.expert_tp, 1);
+  const int expert_stride = layout.ep * std::max(layout.expert_tp, 1);
+  if (slot == slots.expert_data) groups->stride = expert_stride;
   if (slot == slots.data || slot == slots.expert_data)
     groups->size = (shard > 0 ? cut : layout.pipeline_rank_gpus()) / groups->stride;
   if (slot == slots.replicas || slot == slots.expert_replicas) {
     groups->stride = cut;
     groups->size = layout.pipeline_rank_gpus() / cut;
   }
-  if (slot == slots.secondary) {  // ZeRO's hpZ
-    groups->stride = layout.tp;
+  if (slot == slots.secondary || slot == slots.expert_secondary) {  // ZeRO's hpZ
+    groups->stride = slot == slots.secondary ? layout.tp : expert_stride;
     groups->size = plan.zero_hpz;
   }
   // The norm of gradients is summed over the tensor ranks of all stages.

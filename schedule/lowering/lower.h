@@ -32,8 +32,9 @@ struct DataOptions {
   // sharding). Scattered gradients are then all-reduced between the ranks that hold the same shard.
   // 0: all ranks, so that each shard exists once.
   int shard = 0;
-  // ZeRO 3: the number of neighbouring ranks of dp x cp that shard a second copy of the dense
-  // parameters, from which backwards gather (ZeRO++'s hpZ). 0: no such copy.
+  // ZeRO 3: the number of neighbouring ranks of dp x cp that shard a second copy of the parameters,
+  // from which backwards gather (ZeRO++'s hpZ). Experts have one with ep = 1 alone. 0: no such
+  // copy.
   int secondary = 0;
   // Each bucket is reduced when the last gradient of its units is there, while compute goes on.
   // Off: all buckets are reduced in one after the last microbatch (zero >= 2: each after its
@@ -98,8 +99,8 @@ struct Slots {
   std::int16_t tensor = -1, context = -1, expert = -1;
   std::int16_t expert_tensor = -1;           // of GPUs that share an expert; may equal `tensor`
   std::int16_t data = -1, expert_data = -1;  // for gradients and parameters
-  std::int16_t replicas = -1, expert_replicas = -1;  // for gradients of one shard
-  std::int16_t secondary = -1;                       // for parameters that a backward gathers
+  std::int16_t replicas = -1, expert_replicas = -1;    // for gradients of one shard
+  std::int16_t secondary = -1, expert_secondary = -1;  // for parameters that a backward gathers
   std::int16_t embedding = -1, norm = -1;
   std::int16_t amax = -1;  // for the largest absolute values of quantized arrays
   // By VocabularyComm, over all pipeline ranks.

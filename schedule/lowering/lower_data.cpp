@@ -36,6 +36,8 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
   if (all.expert_gradient_bytes > 0)
     expert_ =
         shard_groups(context.expert_shard_ranks(), &slots->expert_data, &slots->expert_replicas);
+  if (expert_.slot >= 0 && options_.secondary > 0 && context.options.ep == 1)
+    slots->expert_secondary = expert_secondary_ = builder_.slot(GroupKind::Data, "data");
   if (!gathers_ahead() || !options_.align_param_gather) return;
   for (Bucket& bucket : buckets_) gather(&bucket, {});
 }
@@ -170,7 +172,7 @@ void DataLane::reduce_rest(std::vector<std::uint32_t>* waits) {
   for (const Bucket& bucket : buckets_) {
     if (!bucket.is_reduced) rest.bytes = rest.bytes + bucket.bytes;
   }
-  const std::uint32_t op = communicate(kind, dense_, rest.bytes.gradient_bytes,
+  const std::uint32_t op = communicate(kind, dense_, expert_, rest.bytes.gradient_bytes,
                                        rest.bytes.expert_gradient_bytes, rest, *waits);
   if (op != kNoOp) {
     waits->assign(1, op);
@@ -201,21 +203,22 @@ void DataLane::gather_rest(std::span<const std::uint32_t> waits) {
   if (options_.zero == 0 || options_.zero == 3 || options_.param_gather) return;
   Bucket all{.stage = -1};
   for (const Bucket& bucket : buckets_) all.bytes = all.bytes + bucket.bytes;
-  communicate(OpKind::AllGather, dense_, all.bytes.parameter_bytes,
+  communicate(OpKind::AllGather, dense_, expert_, all.bytes.parameter_bytes,
               all.bytes.expert_parameter_bytes, all, waits);
 }
 
 void DataLane::gather(Bucket* bucket, std::span<const std::uint32_t> waits, bool forward) {
-  ShardGroups dense = dense_;
+  ShardGroups dense = dense_, expert = expert_;
   if (!forward && secondary_ >= 0) dense.slot = secondary_;
-  bucket->gathered = communicate(OpKind::AllGather, dense, bucket->bytes.parameter_bytes,
+  if (!forward && expert_secondary_ >= 0) expert.slot = expert_secondary_;
+  bucket->gathered = communicate(OpKind::AllGather, dense, expert, bucket->bytes.parameter_bytes,
                                  bucket->bytes.expert_parameter_bytes, *bucket, waits);
   bucket->is_gathered = true;
 }
 
 void DataLane::reduce(Bucket* bucket, std::uint32_t op) {
   const OpKind kind = options_.zero == 0 ? OpKind::AllReduce : OpKind::ReduceScatter;
-  const std::uint32_t reduced = communicate(kind, dense_, bucket->bytes.gradient_bytes,
+  const std::uint32_t reduced = communicate(kind, dense_, expert_, bucket->bytes.gradient_bytes,
                                             bucket->bytes.expert_gradient_bytes, *bucket, {&op, 1});
   bucket->is_reduced = true;
   if (reduced == kNoOp) return;
@@ -223,11 +226,12 @@ void DataLane::reduce(Bucket* bucket, std::uint32_t op) {
   if (!options_.grad_reduce) exposed_.push_back(reduced);
 }
 
-std::uint32_t DataLane::communicate(OpKind kind, const ShardGroups& dense_group, Bytes dense,
-                                    Bytes expert, const Bucket& bucket,
-                                    std::span<const std::uint32_t> waits) {
+std::uint32_t DataLane::communicate(OpKind kind, const ShardGroups& dense_group,
+                                    const ShardGroups& expert_group, Bytes dense, Bytes expert,
+                                    const Bucket& bucket, std::span<const std::uint32_t> waits) {
   std::uint32_t last = kNoOp;
-  for (const auto& [group, bytes] : {std::pair{dense_group, dense}, std::pair{expert_, expert}}) {
+  for (const auto& [group, bytes] :
+       {std::pair{dense_group, dense}, std::pair{expert_group, expert}}) {
     if (bytes == 0) continue;
     std::vector<std::uint32_t> before(waits.begin(), waits.end());
     if (group.slot >= 0) {

@@ -86,7 +86,8 @@ class DataLane {
   // Adds an op for the dense bytes, then one for the experts' bytes. After each, scattered
   // gradients are all-reduced between the ranks that hold the same shard. Returns the last op, or
   // kNoOp.
-  std::uint32_t communicate(OpKind kind, const ShardGroups& dense_group, Bytes dense, Bytes expert,
+  std::uint32_t communicate(OpKind kind, const ShardGroups& dense_group,
+                            const ShardGroups& expert_group, Bytes dense, Bytes expert,
                             const Bucket& bucket, std::span<const std::uint32_t> waits);
   std::uint32_t add(OpKind kind, std::int16_t slot, Bytes bytes, const Bucket& bucket,
                     std::span<const std::uint32_t> waits);
@@ -95,7 +96,8 @@ class DataLane {
   const DataOptions& options_;
   BodyBuilder& builder_;
   ShardGroups dense_, expert_;
-  std::int16_t secondary_ = -1;  // the group from which backwards gather dense parameters
+  // The groups from which backwards gather; -1: dense_ and expert_.
+  std::int16_t secondary_ = -1, expert_secondary_ = -1;
   std::vector<Bucket> buckets_;  // stage by stage, in the order of the forward
   std::vector<std::vector<std::size_t>> bucket_number_;  // by stage and unit: its bucket
   std::uint32_t last_reduction_ = kNoOp;

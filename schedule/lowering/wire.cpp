@@ -34,6 +34,8 @@ class Wiring {
       const int dense = options_.tp, expert = options_.expert_tp * options_.ep;
       connect_holders(p, &Slots::data, &Slots::replicas, dense, context_.shard_ranks());
       connect_strided(GroupKind::Data, p, &Slots::secondary, options_.data.secondary, dense);
+      connect_strided(GroupKind::Data, p, &Slots::expert_secondary, options_.data.secondary,
+                      expert);
       connect_holders(p, &Slots::expert_data, &Slots::expert_replicas, expert,
                       context_.expert_shard_ranks());
     }

@@ -521,6 +521,27 @@ TEST_CASE("with hpZ forwards gather over all, backwards over neighbours") {
   CHECK(gathers == std::map<std::size_t, std::size_t>{{4, 8}, {2, 8}});
 }
 
+TEST_CASE("with hpZ backwards gather experts over neighbours, too, unless ranks share them out") {
+  DataOptions data{.zero = 3, .grad_reduce = true, .param_gather = true};
+  data.secondary = 2;
+  Workload work = layered();
+  for (ParameterUnit& unit : work.stages[0].units)
+    unit.expert_gradient_bytes = unit.expert_parameter_bytes = 2'000'000;
+  using Gathers = std::map<std::size_t, std::size_t>;  // by the members of their group
+  const auto gathers = [&](int ep) {
+    LowerOptions options = replicas(4, data);
+    options.ep = ep;
+    const Played played = play(order_named("none", 1, 2), work, options);
+    const RankRow& first = played.program.ranks.front();
+    Gathers found;
+    for (const Op* op : data_ops(played, 0, OpKind::AllGather))
+      ++found[played.program.communicators[first.communicators[op->slot]].members.size()];
+    return found;
+  };
+  CHECK(gathers(1) == Gathers{{4, 16}, {2, 16}});
+  CHECK(gathers(2) == Gathers{{4, 8}, {2, 8 + 16}});  // 2 of 4 ranks hold an expert
+}
+
 TEST_CASE("data-parallel rules are named") {
   const auto message = [](const std::string& order, int pp, const DataOptions& data) {
     const auto program = lower(order_named(order, pp, 4), layered(pp), replicas(2, data));

@@ -146,6 +146,28 @@ TEST_CASE("parameters that are not resharded are whole beside their cut, and no 
   CHECK(kept.optimizer == resharded.optimizer);
 }
 
+TEST_CASE("hpZ cuts experts a second time if each rank holds all of them") {
+  Model model = gpt_22b();
+  model.experts = 8;
+  model.top_k = 2;
+  const auto added = [&](int ep) {
+    Plan plan = plan_of(1);
+    plan.precision = "bf16";
+    plan.trainer = Trainer::DeepSpeed;
+    plan.dp = 8;
+    plan.ep = ep;
+    plan.global_batch = 32;
+    plan.zero = 3;
+    const auto weights = [&] { return peak_memory(model, plan, live_on({{Stage{0}, 1}})).weights; };
+    const double cut_once = weights();
+    plan.zero_hpz = 4;
+    const HeldParameters held = stage_parameters(model, plan)[0];
+    return (weights() - cut_once) / (2 * (ep == 1 ? held.total() : held.dense));
+  };
+  CHECK(added(1) == Approx(1.0 / 4));
+  CHECK(added(2) == Approx(1.0 / 4));
+}
+
 TEST_CASE(
     "FSDP shards the originals: 16-bit parameters are gathered alone, DeepSpeed keeps a cut") {
   Plan plan = sharded_plan();

@@ -121,8 +121,10 @@ double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   // reshard_after_forward is off, or a pipeline gathers once an iteration: all that a forward
   // gathered stays for the backward.
   if (!plan.gathers_each_pass()) return all + shard;
-  // The shard, and hpZ's. Units in use are gathered in buffers (buffers.h).
-  const double hpz_shard = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
+  // The shard, and hpZ's, which experts have if each rank holds all of them (ep = 1): then their
+  // ZeRO group is that of the dense parameters. Units in use are gathered in buffers (buffers.h).
+  const double cut_again = plan.ep == 1 ? held.total() : held.dense;
+  const double hpz_shard = plan.zero_hpz > 0 ? cut_again / plan.zero_hpz : 0;
   return shard + hpz_shard * stored_bytes(plan);
 }
 
