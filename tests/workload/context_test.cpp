@@ -134,6 +134,55 @@ TEST_CASE("heads for positions: q, k, v before the core and its output behind it
   }
 }
 
+// Megatron-LM's MambaContextParallel and GatedDeltaNet exchange all that the first product gives.
+TEST_CASE("a scan's heads for positions: all that it reads before it, its output behind it") {
+  const auto exchanged = [](const Model& model, const Plan& plan) {
+    Workload work;
+    const StageWork stage = middle_stage(model, plan, 1, &work);
+    const std::vector<Step> steps = communication(stage.forward, CommKind::AllToAll);
+    REQUIRE(steps.size() == 2);
+    const double number = 2.0 * 8192 / plan.cp;
+    return std::pair(static_cast<double>(steps[0].bytes) / number,
+                     static_cast<double>(steps[1].bytes) / number);
+  };
+  const Plan plan = context_plan(4, ContextComm::AllToAll);
+  Model mamba = grouped();
+  mamba.mixer = Mixer::Mamba;
+  mamba.mamba_heads = 128;
+  mamba.mamba_head_dim = 64;
+  mamba.mamba_state = 128;
+  mamba.mamba_groups = 8;
+  // Gate and input, B and C, a step for each head.
+  CHECK(exchanged(mamba, plan) == std::pair(2 * 8192.0 + 2 * 8 * 128 + 128, 8192.0));
+  mamba.mamba_groups = 2;  // each group's B and C go to two ranks
+  CHECK(exchanged(mamba, plan) == std::pair(2 * 8192.0 + 2 * 4 * 128 + 128, 8192.0));
+  Model delta = grouped();
+  delta.mixer = Mixer::Linear;
+  delta.linear_key_heads = 16;
+  delta.linear_value_heads = 32;
+  delta.linear_key_head_dim = 64;
+  delta.linear_value_head_dim = 128;
+  delta.linear_conv = 4;
+  // Queries and keys, values and gate, two numbers for each head.
+  CHECK(exchanged(delta, plan) == std::pair(2 * 1024 + 2 * 4096 + 2 * 32.0, 4096.0));
+}
+
+TEST_CASE("latent attention's output goes back with its values' size") {
+  Model latent = grouped();
+  latent.mixer = Mixer::Latent;
+  latent.kv_lora_rank = 512;
+  latent.qk_nope_head_dim = 128;
+  latent.qk_rope_head_dim = 64;
+  latent.v_head_dim = 128;
+  const ContextGroup group = context_group(latent, context_plan(4, ContextComm::AllToAll));
+  const Bytes number = 2 * 8192 / 4;
+  CHECK(group.input_bytes == number * 32 * (192 + 192 + 128));
+  CHECK(group.output_bytes == number * 32 * 128);
+  const ContextGroup ring = context_group(latent, context_plan(4, ContextComm::Ring));
+  CHECK(ring.merge_bytes == 10.0 * 2048 * 32 * 128);
+  CHECK(ring.merge_gradient_bytes == 10.0 * 2048 * 32 * (192 + 192 + 128));
+}
+
 TEST_CASE("context ranks' FLOPs add up to the whole's, however they attend") {
   for (const ContextComm comm :
        {ContextComm::Ring, ContextComm::AllGather, ContextComm::AllToAll}) {

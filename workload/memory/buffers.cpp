@@ -57,7 +57,7 @@ double context_buffers(const Model& model, const Plan& plan) {
     case ContextComm::AllGather:
       return 2.0 * group.size * static_cast<double>(group.key_value_bytes);
     case ContextComm::AllToAll:
-      return 2.0 * static_cast<double>(group.query_bytes + group.key_value_bytes);
+      return 2.0 * static_cast<double>(std::max(group.input_bytes, group.output_bytes));
   }
   CHECK(false);
   return 0;

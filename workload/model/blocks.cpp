@@ -211,6 +211,7 @@ std::int64_t gathered_columns(const Model& model, const Plan& plan) {
 }
 
 std::int64_t output_columns(const Model& model, const Plan& plan) {
+  if (model.mixer == Mixer::None) return 0;
   if (model.mixer == Mixer::Mamba) return query_columns(model, plan);
   if (model.mixer == Mixer::Linear) return model.linear_values() / plan.tp;
   return static_cast<std::int64_t>(model.heads) * model.value_size() / plan.tp;

@@ -1,6 +1,9 @@
 // Puts attention's core and its communication into a pass, in the order that context.h draws.
 #include "workload/model/context.h"
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "workload/model/blocks.h"
 
 namespace tandem {
@@ -39,7 +42,6 @@ void exchange(PricedPass* pass, CommKind kind, Bytes bytes, const ContextGroup& 
 // Adds the core with its communication. The backward moves gradients, too.
 void run_core(PricedPass* pass, const Kernel& core, const ContextGroup& group, bool backward) {
   const Bytes gathered = group.size * group.key_value_bytes;
-  const Bytes inputs = group.query_bytes + group.key_value_bytes, output = group.query_bytes;
   switch (group.comm) {
     case ContextComm::Ring:
       return ring(pass, core, (backward ? 2 : 1) * group.key_value_bytes,
@@ -50,11 +52,32 @@ void run_core(PricedPass* pass, const Kernel& core, const ContextGroup& group, b
       if (backward) exchange(pass, CommKind::ReduceScatter, gathered, group);
       return;
     case ContextComm::AllToAll:
-      exchange(pass, CommKind::AllToAll, backward ? output : inputs, group);
+      exchange(pass, CommKind::AllToAll, backward ? group.output_bytes : group.input_bytes, group);
       pass->run(core);
-      exchange(pass, CommKind::AllToAll, backward ? inputs : output, group);
+      exchange(pass, CommKind::AllToAll, backward ? group.input_bytes : group.output_bytes, group);
       return;
   }
+}
+
+// Returns the numbers of a token that an all-to-all brings to the heads. Mamba's B and C go to each
+// rank that has some of their group's heads.
+std::int64_t input_columns(const Model& model, const Plan& plan) {
+  const std::int64_t queries = query_columns(model, plan);
+  const std::int64_t keys = key_value_columns(model, plan);
+  switch (model.mixer) {
+    case Mixer::Heads:
+    case Mixer::Latent:
+      return queries + keys;
+    case Mixer::Mamba:
+      return 2 * queries + std::max(keys, std::int64_t{2} * model.mamba_state * plan.cp) +
+             model.mamba_heads / plan.tp;
+    case Mixer::Linear:
+      return queries + keys + output_columns(model, plan) + 2 * model.linear_value_heads / plan.tp;
+    case Mixer::None:
+      return 0;
+  }
+  CHECK(false);
+  return 0;
 }
 
 }  // namespace
@@ -70,8 +93,9 @@ ContextGroup context_group(const Model& model, const Plan& plan) {
           .overlap = plan.overlap_context,
           .sms = static_cast<std::int16_t>(plan.context_sms),
           .key_value_bytes = number * key_value_columns(model, plan),
-          .query_bytes = number * query_columns(model, plan),
-          .merge_bytes = merged * queries,
+          .input_bytes = number * input_columns(model, plan),
+          .output_bytes = number * output_columns(model, plan),
+          .merge_bytes = merged * static_cast<double>(output_columns(model, plan)),
           .merge_gradient_bytes = merged * (queries + keys)};
 }
 

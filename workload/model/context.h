@@ -13,7 +13,9 @@ struct ContextGroup {
   bool overlap = false;
   std::int16_t sms = 0;
   Bytes key_value_bytes = 0;  // one rank's keys and values
-  Bytes query_bytes = 0;      // one rank's queries, or the core's output
+  // One rank's arrays that AllToAll exchanges: queries, keys and values, or all that a scan reads;
+  // and the core's output.
+  Bytes input_bytes = 0, output_bytes = 0;
   // Passes over memory that add a part of a ring to the parts before: to the output, and to the
   // gradients of queries, keys and values.
   double merge_bytes = 0, merge_gradient_bytes = 0;
@@ -35,7 +37,8 @@ ContextGroup context_group(const Model& model, const Plan& plan);
 // it reads and writes 4 bytes and reads its own.
 //
 // AllGather: keys and values are gathered first. AllToAll (arXiv 2309.14509): q, k and v are
-// exchanged before the core, its output after it.
+// exchanged before the core, its output after it; before a scan also its gate and the numbers of
+// each head (megatron/core/ssm/mamba_context_parallel.py and gated_delta_net.py).
 void attend(PricedPass* pass, const Kernel& before, const Kernel& core, const ContextGroup& group);
 
 // Adds the core's backward; `after` runs once, after it. The ring carries keys, values and their
