@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <vector>
 
 #include "interop/megatron/layout.h"
@@ -79,10 +80,21 @@ Status complete_layout(Scenario* s) {
         fmt::format("found {} m in parallel.layout = {}, expected model.mtp_layers = {}",
                     predictions, job.layout, job.model.mtp_layers));
   for (const LayoutStage& stage : *stages) job.plan.layers_per_stage.push_back(stage.layers);
+  const int layers =
+      std::accumulate(job.plan.layers_per_stage.begin(), job.plan.layers_per_stage.end(), 0);
+  if (layers != job.model.layers)
+    return Error::of({"parallel.layout", "model.layers"},
+                     fmt::format("found {} t in parallel.layout = {}, expected model.layers = {}",
+                                 layers, job.layout, job.model.layers));
   const auto count = static_cast<int>(stages->size());
-  if (!s->places.contains("parallel.vpp") && count % job.plan.pp == 0)
-    job.plan.vpp = count / job.plan.pp;
-  return Done{};
+  const bool states_vpp = s->places.contains("parallel.vpp");
+  if (!states_vpp && count % job.plan.pp == 0) job.plan.vpp = count / job.plan.pp;
+  if (count == job.plan.stages()) return Done{};
+  return Error::of(
+      {"parallel.layout", states_vpp ? "parallel.vpp" : "parallel.pp"},
+      fmt::format("found {} stages in parallel.layout = {}, expected {}", count, job.layout,
+                  states_vpp ? fmt::format("parallel.pp x parallel.vpp = {}", job.plan.stages())
+                             : fmt::format("a multiple of parallel.pp = {}", job.plan.pp)));
 }
 
 }  // namespace tandem

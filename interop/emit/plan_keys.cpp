@@ -120,12 +120,15 @@ void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
 
 std::vector<std::string> PlanKeys::left() const {
   const std::string *const tp = setting("parallel.tp"), *precision = setting("train.precision");
-  // Other precisions have no largest numbers to reduce.
+  // Other precisions have no largest numbers to reduce, and other recompute names no modules.
   const bool in_fp8 = precision != nullptr && *precision == "fp8";
+  const std::string* const recompute = setting("train.recompute");
+  const bool has_modules = recompute != nullptr && *recompute == "selective";
   std::vector<std::string> lines = left_;
   for (const auto& [key, value] : *settings_) {
     const bool of_plan = matches_any(key, {"parallel.*", "schedule.*", "train.*", "overlap.*"}) &&
-                         (in_fp8 || key != "train.amax_reduction");
+                         (in_fp8 || key != "train.amax_reduction") &&
+                         (has_modules || key != "train.recompute_modules");
     if (of_plan && !taken_.contains(key) && !is_default(key, value, tp == nullptr ? "1" : *tp))
       lines.push_back(fmt::format("{} = {}", key, value));
   }

@@ -97,7 +97,13 @@ TEST_CASE("a layout that says what cannot be is refused in one line at its key")
   CHECK(refused({"parallel.layout=Et*4|t*4|t*4m|L", "model.mtp_layers=2"}).find("found 1 m") !=
         std::string::npos);
   CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*2mL"}).find("found 1 m") != std::string::npos);
-  CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*3L"}).find("12") != std::string::npos);
+  CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*3L"}).find("found 13 t in parallel.layout") !=
+        std::string::npos);
+  CHECK(refused({"parallel.layout=Et*6|t*2|t*4L"}) ==
+        "--set: found 3 stages in parallel.layout = Et*6|t*2|t*4L, expected a multiple of "
+        "parallel.pp = 4");
+  CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*2L", "parallel.vpp=2"})
+            .find("expected parallel.pp x parallel.vpp = 8") != std::string::npos);
   CHECK(refused({"parallel.layout=auto", "parallel.layers_per_stage=[3, 3, 3, 3]"})
             .find("expected one of them") != std::string::npos);
   const Folder folder;

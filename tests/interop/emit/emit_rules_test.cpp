@@ -444,6 +444,20 @@ TEST_CASE("the up-projection of latent attention is recomputed where there is on
   }
 }
 
+TEST_CASE("modules of selective recompute are told as lost where there is selective recompute") {
+  for (const char* format : {"deepspeed", "fsdp", "torchtitan"}) {
+    const auto is_lost = [format](const char* recompute) {
+      const auto text =
+          emit_plan(format, {{"train.recompute", recompute}, {"train.recompute_modules", "mlp"}});
+      REQUIRE(text.ok());
+      return text->find("train.recompute_modules") != std::string::npos;
+    };
+    CHECK(is_lost("selective"));
+    CHECK_FALSE(is_lost("none"));
+    CHECK_FALSE(is_lost("full"));
+  }
+}
+
 TEST_CASE("emitted texts name the versions that their rules were read from") {
   for (const RuleVersion& version : kVersions) {
     if (version.framework.empty()) continue;
