@@ -336,8 +336,19 @@ Status check_asked(const Scenario& base, const std::vector<Refinement>& refineme
   return Done{};
 }
 
+// Returns the loss that the framework has set for plans, as part of a line; empty: none.
+std::string loss_text(const TuneOptions& options) {
+  for (const auto& [key, value] : options.trainer) {
+    if (key == "train.cross_entropy" && options.framework != nullptr)
+      return fmt::format(", with {} = {}, which --framework {} sets where the scenario does not",
+                         key, value, options.framework->name);
+  }
+  return "";
+}
+
 // Returns the reason why a search has found no plan.
-Error no_plan(const Scenario& base, const Space& space, const SearchResult& result) {
+Error no_plan(const Scenario& base, const Space& space, const SearchResult& result,
+              const TuneOptions& options) {
   if (!result.complete) return Error{"stopped before the first plan was played", Error::Failed};
   if (result.counts.found_none()) {
     const std::string why = space.why_empty(base);
@@ -356,8 +367,8 @@ Error no_plan(const Scenario& base, const Space& space, const SearchResult& resu
       base.path,
       fmt::format(
           "found no plan that fits into the GPU's {:.1f} GiB of memory, beside CUDA's context "
-          "and NCCL's buffers, expected more GPUs or a smaller model",
-          base.cluster.spec.device.memory_bytes / GiB));
+          "and NCCL's buffers{}, expected more GPUs or a smaller model",
+          base.cluster.spec.device.memory_bytes / GiB, loss_text(options)));
 }
 
 // Makes a StageLevel for each thread. The search ignores failed links, as it ignores slow ones; the
@@ -437,7 +448,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   ASSIGN_OR_RETURN(std::vector<StageLevel> levels,
                    stage_levels(base, std::min({options.jobs, cores, most_at_once(base)})));
   const Searched found = search_plans(base, space, levels, search_is_late, options);
-  if (found.best.empty()) return no_plan(base, space, found.result);
+  if (found.best.empty()) return no_plan(base, space, found.result, options);
   Tuned tuned{.scenario = base.name,
               .counts = found.result.counts,
               .complete = found.result.complete,

@@ -207,6 +207,18 @@ TEST_CASE("a plan's JSON has the framework whose memory and loss it was played w
   CHECK(best["plan"]["train.cross_entropy"] == "native");
 }
 
+TEST_CASE("a search without a plan that fits says which loss its framework has set") {
+  const Framework& fsdp = **framework_named("fsdp");
+  const TuneOptions options{
+      .framework = &fsdp, .trainer = trainer_settings(fsdp, small()), .engine = Engine::Ideal};
+  Names stated = {"cluster.memory_GiB=0.01"};
+  for (const auto& [key, value] : options.trainer) stated.push_back(key + "=" + value);
+  const auto tuned = tune(small(stated), among({"parallel.tp=1"}).run_by(fsdp), options);
+  REQUIRE_FALSE(tuned.ok());
+  CHECK(has(tuned.error().text(),
+            "with train.cross_entropy = unfused, which --framework fsdp sets where the scenario"));
+}
+
 TEST_CASE("a search without a framework says whose memory it counts, where plans differ") {
   const auto assumes = [](const Names& set, const Names& texts) {
     Names all = {"parallel.cp=1", "parallel.micro_batch=1", "overlap.tensor=off"};
