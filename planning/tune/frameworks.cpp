@@ -199,7 +199,8 @@ int titan_shards(Base b, Tried t) {
 }
 
 constexpr FrameworkRule kMegatronRules[] = {
-    {"each stage has a layer", kLayerLayout, OfLayout, fills_stages},
+    {"each stage of an even cut has a layer: other cuts need parallel.layout", kLayerLayout,
+     OfLayout, fills_stages},
     {"a hybrid whose layers lack letters, or that predicts several tokens: vpp = 1, pp divides the "
      "layers",
      kArguments, OfLayout,

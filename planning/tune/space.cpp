@@ -457,11 +457,12 @@ std::string Space::why_empty(const Scenario& base) const {
                        number == 1 ? "" : "s");
   };
   std::vector<std::string> restrictions, culprits;
-  const auto try_without = [&](const std::string& restriction, const Space& wider) {
+  const auto try_without = [&](const std::string& restriction, const Space& wider,
+                               const std::string& rules = "") {
     restrictions.push_back(restriction);
     const std::int64_t number = wider.counted(base).plans;
     if (number > 0)
-      culprits.push_back(fmt::format("{} excludes {}", restriction, plans_text(number)));
+      culprits.push_back(fmt::format("{} excludes {}{}", restriction, plans_text(number), rules));
   };
   std::set<std::string> keys;
   for (const Restriction& restriction : restrictions_) {
@@ -477,11 +478,11 @@ std::string Space::why_empty(const Scenario& base) const {
   without_framework.framework_ = nullptr;
   if (framework_ != nullptr) {
     const std::vector<std::string_view> rules = rules_that_empty(base);
-    try_without(fmt::format("--framework {}{}", framework_->name,
-                            rules.empty() ? "" : fmt::format(" ({})", fmt::join(rules, "; "))),
-                without_framework);
+    try_without(fmt::format("--framework {}", framework_->name), without_framework,
+                rules.empty() ? "" : fmt::format(" by its rule '{}'", fmt::join(rules, "' or '")));
   }
-  if (!culprits.empty()) return fmt::format("{}, which all else allows", fmt::join(culprits, "; "));
+  if (!culprits.empty())
+    return fmt::format("{}; all other options allow these", fmt::join(culprits, "; "));
   const Counted all = Space().counted(base);
   if (all.plans > 0)
     return fmt::format("{} exclude {} together", fmt::join(restrictions, " and "),

@@ -354,9 +354,8 @@ Error no_plan(const Scenario& base, const Space& space, const SearchResult& resu
     const std::string why = space.why_empty(base);
     return Error::at(
         base.path,
-        fmt::format("found no plan for {} GPUs and a batch of {}{}{}, expected sizes "
-                    "that divide them and keep the model's rules, and --among and "
-                    "--framework that leave some",
+        fmt::format("found no plan for {} GPUs and a batch of {}{}{}, expected sizes that divide "
+                    "both and options that leave some plans",
                     base.cluster.gpus, base.job.plan.global_batch, why.empty() ? "" : ": ", why));
   }
   if (result.counts.unplayable > 0)

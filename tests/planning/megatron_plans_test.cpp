@@ -97,8 +97,8 @@ TEST_CASE("Megatron-LM has CUDA graphs of experts only in a scope without them, 
     INFO(why);
     CHECK(has(why, framework));
     CHECK(has(why,
-              "(train.cuda_graphs of experts: padded to model.capacity_factor, or a "
-              "train.cuda_graph_scope without moe) excludes "));
+              " by its rule 'train.cuda_graphs of experts: padded to model.capacity_factor, or a "
+              "train.cuda_graph_scope without moe'; all other options allow these"));
     CHECK_FALSE(why_none(small_experts({graphs, "train.cuda_graph_scope=\"attn, moe\""}), framework)
                     .empty());
     for (const Names& set :
