@@ -199,8 +199,7 @@ int titan_shards(Base b, Tried t) {
 }
 
 constexpr FrameworkRule kMegatronRules[] = {
-    {"each stage of an even cut has a layer: other cuts need parallel.layout", kLayerLayout,
-     OfLayout, fills_stages},
+    {"even cuts fill all stages: others need parallel.layout", kLayerLayout, OfCut, fills_stages},
     {"a hybrid whose layers lack letters, or that predicts several tokens: vpp = 1, pp divides the "
      "layers",
      kArguments, OfLayout,
@@ -373,7 +372,7 @@ bool has_torch_microbatches(Base b, Tried t) {
 
 constexpr FrameworkRule kTitanRules[] = {
     {"pp x vpp divides the layers, or the layers with embedding and head; each stage has a layer",
-     kTitanPipeline, OfLayout, cuts_evenly},
+     kTitanPipeline, OfCut, cuts_evenly},
     {"cp > 1: keys and values are gathered, and 2 cp divides the sequence", kTitanDecoder, OfLayout,
      [](Base b, Tried t) {
        return t.layout.cp == 1 || (b.job.plan.context_comm == ContextComm::AllGather &&
@@ -440,7 +439,7 @@ std::vector<std::pair<std::string, std::string>> trainer_settings(const Framewor
 }
 
 std::string broken_rule(const Framework& framework, const Scenario& base,
-                        const Candidate& candidate) {
+                        const Candidate& candidate, bool lists_layers) {
   for (const auto& [key, value] : plan_settings(candidate)) {
     if (!concerns(base, candidate, key)) continue;
     for (const AllowedValues& allowed : framework.values) {
@@ -450,7 +449,8 @@ std::string broken_rule(const Framework& framework, const Scenario& base,
     }
   }
   for (const FrameworkRule& rule : framework.rules) {
-    if (!rule.holds(base, candidate)) return std::string(rule.what);
+    const bool is_kept = rule.part == OfCut && lists_layers;
+    if (!is_kept && !rule.holds(base, candidate)) return std::string(rule.what);
   }
   return "";
 }

@@ -24,7 +24,8 @@ struct AllowedValues {
 // A rule about the values of several keys together.
 struct FrameworkRule {
   // The last part of a candidate that the rule looks at. It may look at the parts before as well.
-  enum Part { OfLayout, OfPlaying, OfSharing };
+  // OfCut: it looks at the layout, whose layers are cut evenly.
+  enum Part { OfCut, OfLayout, OfPlaying, OfSharing };
 
   std::string_view what, source;
   Part part;
@@ -52,8 +53,9 @@ std::vector<std::pair<std::string, std::string>> trainer_settings(const Framewor
                                                                   const Scenario& scenario);
 
 // Returns the first rule that the plan breaks, as text such as "train.zero = 0,1"; empty: none.
+// `lists_layers`: the plan says how many layers each stage has, and keeps all rules of even cuts.
 std::string broken_rule(const Framework& framework, const Scenario& base,
-                        const Candidate& candidate);
+                        const Candidate& candidate, bool lists_layers = false);
 
 // Returns the settings of the scenario that emit_plan() needs beside a plan's: the model's layers
 // and their letters, the experts, the sequence, the GPUs of the job and of a node, the batch.

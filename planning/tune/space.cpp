@@ -179,7 +179,8 @@ Space Space::run_by(const Framework& framework) const {
 bool Space::runs(const Scenario& base, const Candidate& candidate, int part) const {
   return framework_ == nullptr ||
          std::ranges::all_of(framework_->rules, [&](const FrameworkRule& rule) {
-           return rule.part != part || rule.holds(base, candidate);
+           const int last = rule.part == FrameworkRule::OfCut ? FrameworkRule::OfLayout : rule.part;
+           return last != part || rule.holds(base, candidate);
          });
 }
 

@@ -462,7 +462,8 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (options.framework != nullptr) {
     tuned.framework = options.framework->name;
     if (options.own_refused.empty())
-      tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base));
+      tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base),
+                                     !base.job.plan.layers_per_stage.empty());
   }
   tuned.finalists = play_best(base, space, found.best, found.by_rules, &levels, is_late, options);
   const Result<RunResult>& winner = tuned.finalists.front().result;

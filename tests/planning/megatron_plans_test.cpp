@@ -219,6 +219,20 @@ TEST_CASE("a search without a plan that fits says which loss its framework has s
             "with train.cross_entropy = unfused, which --framework fsdp sets where the scenario"));
 }
 
+// torchtitan runs any list by module_fqns_per_model_part, Megatron-LM by its layout.
+TEST_CASE("a plan that lists its layers breaks no rule of even cuts") {
+  const Scenario base =
+      small({"model.layers=13", "parallel.tp=1", "parallel.pp=4", "parallel.vpp=2", "parallel.dp=1",
+             "schedule.order=interleaved", "parallel.layers_per_stage=[1, 2, 2, 2, 2, 2, 1, 1]"});
+  for (const auto& [name, rule] : {std::pair{"torchtitan", "pp x vpp divides the layers"},
+                                   std::pair{"megatron", "even cuts fill all stages"}}) {
+    const Framework& framework = **framework_named(name);
+    const Candidate own = candidate_of(base);
+    CHECK(broken_rule(framework, base, own).starts_with(rule));
+    CHECK_FALSE(broken_rule(framework, base, own, true).starts_with(rule));
+  }
+}
+
 TEST_CASE("a search without a framework says whose memory it counts, where plans differ") {
   const auto assumes = [](const Names& set, const Names& texts) {
     Names all = {"parallel.cp=1", "parallel.micro_batch=1", "overlap.tensor=off"};

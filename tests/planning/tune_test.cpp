@@ -345,7 +345,7 @@ TEST_CASE("plans that a framework cannot run break the rule that says so") {
   // multiple of 10, but the first and the last stage have no layer.
   for (const int vpp : {3, 5})
     CHECK(breaks("megatron", piped("interleaved", vpp, {}, true)) ==
-          "each stage of an even cut has a layer: other cuts need parallel.layout");
+          "even cuts fill all stages: others need parallel.layout");
   // Three ranks with 3, 3 and 2 layers: Megatron-LM takes them as a layout, torchtitan does not.
   Candidate uneven = piped("1f1b", 1, {0, true, false}, false);
   uneven.layout.pp = 3;
