@@ -197,7 +197,7 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
   if (!tuned.framework.empty())
     text += wrapped(
         fmt::format(
-            "All{} are plans that {} runs{}.\n", tuned.own_refused.empty() ? " but own" : "",
+            "All{} are plans that {} runs{}.\n", tuned.own_breaks.empty() ? "" : " but own",
             tuned.framework,
             tuned.own_breaks.empty() ? "" : "; own breaks its rule '" + tuned.own_breaks + "'"),
         width);

@@ -119,8 +119,8 @@ TEST_CASE("Megatron-LM's scope of CUDA graphs is of parts that the model has") {
   };
   const auto dense = [](Names set) { return small(set); };
   const std::string rule =
-      "(train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts and not "
-      "both, moe_preprocess with moe_router, no head)";
+      "by its rule 'train.cuda_graph_scope: mlp with a dense layer, moe or moe_router with experts "
+      "and not both, moe_preprocess with moe_router, no head'";
   CHECK(has(why(small_experts, "attn, mlp"), rule));
   CHECK(why(small_experts, "attn, moe_router").empty());
   CHECK(has(why(small_experts, "attn, moe_preprocess"), rule));
