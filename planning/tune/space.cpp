@@ -453,6 +453,7 @@ std::vector<std::string_view> Space::rules_that_empty(const Scenario& base) cons
 
 // Tries the space without each of its restrictions, then without all of them.
 std::string Space::why_empty(const Scenario& base) const {
+  if (counted(base).plans > 0) return "";
   const auto plans_text = [](std::int64_t number) {
     return fmt::format("{}{} plan{}", number >= 10'000 ? "at least " : "", number,
                        number == 1 ? "" : "s");

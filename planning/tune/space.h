@@ -133,6 +133,7 @@ class Space {
   bool has(const Scenario& base, const Candidate& candidate) const;
 
   // Says why a space has no plans: which named values, or which rule, excluded how many of them.
+  // Empty: it has some, or the reason is not known.
   // Counting stops at 10,000 plans, so that this takes only a moment.
   std::string why_empty(const Scenario& base) const;
 

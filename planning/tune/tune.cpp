@@ -350,8 +350,9 @@ std::string loss_text(const TuneOptions& options) {
 Error no_plan(const Scenario& base, const Space& space, const SearchResult& result,
               const TuneOptions& options) {
   if (!result.complete) return Error{"stopped before the first plan was played", Error::Failed};
-  if (result.counts.found_none()) {
-    const std::string why = space.why_empty(base);
+  // If memory refused all cuts, their plans have not been looked at: there may be none.
+  const std::string why = result.counts.enumerated == 0 ? space.why_empty(base) : "";
+  if (result.counts.found_none() || !why.empty()) {
     return Error::at(
         base.path,
         fmt::format("found no plan for {} GPUs and a batch of {}{}{}, expected sizes that divide "

@@ -219,6 +219,19 @@ TEST_CASE("a search without a plan that fits says which loss its framework has s
             "with train.cross_entropy = unfused, which --framework fsdp sets where the scenario"));
 }
 
+TEST_CASE("a search without a plan names the rule that leaves none, though memory would, too") {
+  const Framework& megatron = **framework_named("megatron");
+  // Stages of 3 layers leave the last of 8 none of 21.
+  const Space uneven = among({"parallel.pp=4", "parallel.vpp=2"}).run_by(megatron);
+  for (const char* memory : {"0.01", "80"}) {
+    const Names set = {"model.layers=21", std::string("cluster.memory_GiB=") + memory};
+    const auto tuned = tune(small(set), uneven, {.framework = &megatron, .engine = Engine::Ideal});
+    REQUIRE_FALSE(tuned.ok());
+    INFO(tuned.error().text());
+    CHECK(has(tuned.error().text(), "by its rule 'even cuts fill all stages: others need"));
+  }
+}
+
 // torchtitan runs any list by module_fqns_per_model_part, Megatron-LM by its layout.
 TEST_CASE("a plan that lists its layers breaks no rule of even cuts") {
   const Scenario base =
