@@ -1,7 +1,7 @@
 // Plans of ZeRO 2 and 3 as Megatron-FSDP's settings, and back.
 #include <catch2/catch.hpp>
 
-#include "interop/emit/emit.h"
+#include "tests/interop/emit/emitted.h"
 #include "tests/interop/imported.h"
 
 using namespace tandem;
@@ -18,12 +18,6 @@ PlanSettings sharded(const std::string& zero, const std::string& gradients) {
           {"overlap.grad_reduce", "true"},
           {"overlap.param_gather", zero == "3" ? "true" : "false"},
           {"cluster.gpus", "32"}};
-}
-
-std::string emitted(const std::string& format, const PlanSettings& settings) {
-  const auto text = emit_plan(format, settings);
-  if (!text.ok()) FAIL(text.error().text());
-  return *text;
 }
 
 // The keys that a plan's file imports as.
