@@ -1,5 +1,7 @@
 #include "job/site.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "job/failed_links.h"
@@ -56,6 +58,12 @@ Result<Site> make_site(const Scenario& scenario) {
 Result<Site> make_changed_site(Scenario scenario) {
   const Status placed = place_by_hostfile(&scenario.cluster);
   if (!placed.ok()) return scenario.placed(placed.error());
+  const ClusterSettings& cluster = scenario.cluster;
+  const int node = cluster.spec.gpus_per_node;
+  if (cluster.cyclic && cluster.gpu_of_rank.empty() && cluster.gpus % node != 0)
+    return Error{
+        fmt::format("found {} GPUs with cyclic placement, expected whole nodes: a multiple of {}",
+                    cluster.gpus, node)};
   return make_site(scenario);
 }
 

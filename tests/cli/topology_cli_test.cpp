@@ -20,6 +20,13 @@ const std::string kJob =
 
 }  // namespace
 
+TEST_CASE("cyclic placement deals whole nodes, whatever number of GPUs is asked for") {
+  const Sandbox box;
+  box.file("dealt.toml", "[cluster]\npreset = \"dgx-h100\"\nplacement = \"cyclic\"\n");
+  check_refused(box.tandem("topology dealt.toml --gpus 12"),
+                "found 12 GPUs with cyclic placement, expected whole nodes: a multiple of 8");
+}
+
 TEST_CASE("a tree and a node's table are a cluster that is printed, drawn and simulated on") {
   const Sandbox box;
   box.file("topology.conf", kTree);

@@ -186,7 +186,13 @@ TEST_CASE("ZeRO, recompute and attention keep to where they mean something") {
       false);
   check_cases({{[](Model*, Plan* p) { p->ep = 8, p->zero = 1, p->hsdp_shard = 1; },
                 "parallel.hsdp_shard x parallel.tp: found 4, expected a multiple of parallel.ep x "
-                "parallel.expert_tp = 8"}},
+                "parallel.expert_tp = 8"},
+               {[](Model*, Plan* p) {
+                  p->ep = 1, p->expert_tp = 8, p->pp = 1, p->zero = 3, p->zero_hpz = 2;
+                  p->reshard_after_forward = true;
+                },
+                "parallel.tp x parallel.cp x parallel.dp: found 8, expected a multiple of "
+                "parallel.zero_hpz x parallel.expert_tp = 16"}},
               true);
 }
 

@@ -225,14 +225,21 @@ Status check_divides_replicas(std::string_view key, int ranks, const Plan& plan)
 }
 
 // Checks ZeRO++'s hpZ: a second copy cut over fewer ranks. It is useful only if parameters are
-// freed after the forward and gathered again.
-Status check_secondary(const Plan& plan) {
+// freed after the forward and gathered again. Where each rank holds all experts (ep = 1), their
+// copy is cut over as many of the ranks that hold the same part of an expert.
+Status check_secondary(const Model& model, const Plan& plan) {
   if (plan.zero_hpz == 0) return Done{};
   if (!plan.gathers_each_pass() || plan.hsdp_shard > 0)
     return found_word({"parallel.zero_hpz", "train.zero"}, std::to_string(plan.zero_hpz),
                       "none but with train.zero = 3, parallel.pp = 1, "
                       "train.reshard_after_forward and no parallel.hsdp_shard");
-  return check_divides_replicas("parallel.zero_hpz", plan.zero_hpz, plan);
+  RETURN_IF_ERROR(check_divides_replicas("parallel.zero_hpz", plan.zero_hpz, plan));
+  const Multiple multiples[] = {
+      {"parallel.zero_hpz", static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp,
+       "parallel.zero_hpz x parallel.expert_tp",
+       static_cast<std::int64_t>(plan.zero_hpz) * plan.expert_tensor(),
+       /*applies=*/model.is_moe() && plan.ep == 1, "parallel.tp x parallel.cp x parallel.dp"}};
+  return check_multiples(multiples);
 }
 
 // Checks shards. An expert has dp cp tp / (ep expert_tp) replicas; a shard of hsdp_shard dense
@@ -313,7 +320,7 @@ Status check_training(const Model& model, const Plan& plan) {
                       fmt::format("false with parallel.pp = {}: a stage's parameters stay gathered "
                                   "from its first microbatch to its last",
                                   plan.pp));
-  RETURN_IF_ERROR(check_secondary(plan));
+  RETURN_IF_ERROR(check_secondary(model, plan));
   RETURN_IF_ERROR(check_shards(plan));
   RETURN_IF_ERROR(check_vocabulary(model, plan));
   RETURN_IF_ERROR(check_offload(model, plan));
