@@ -51,3 +51,26 @@ TEST_CASE("of more than eight stages, ranks or experts that differ, the rest is 
         Told{"kernels of other groups of experts differ by less, groups of experts: 11, each by at "
              "most 5.5 %"});
 }
+
+// Forwards take 3 times as long as simulated, and those of experts 1.2 times as long beside these:
+// on durations with the forwards as measured, 1.2 of 3 ms.
+TEST_CASE("kernels of experts count beside the measured time of their kind") {
+  Program program = made_program(
+      "ranks 0 1: F0 1ms stage0 kernel0, F1 1ms stage0 kernel1, all-to-all expert 8B after F1");
+  program.kernels = {{.name = "attention"}, {.name = "experts fc1"}};
+  OpDurations base;
+  ProfiledRun run;
+  for (int rank = 0; rank < 2; ++rank) {
+    base.compute.push_back({1'000'000, 1'000'000, 0});
+    run.ranks.push_back({rank, {3e6, 3.6e6, -1}, {}});
+  }
+  std::vector<std::pair<std::string, ChangeLevel>> told;
+  for (const Change& change : changes_of(program, base, run))
+    told.emplace_back(change.what, change.level);
+  REQUIRE(told.size() == 2);
+  CHECK(told[0] == std::pair(std::string("forward kernels take 3 times as long"),
+                             ChangeLevel::Kind));
+  CHECK(told[1] == std::pair(std::string("experts' forward kernels take 1.2 times as long"),
+                             ChangeLevel::ExpertKind));
+  CHECK(told[0].second < told[1].second);
+}

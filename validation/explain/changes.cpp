@@ -52,10 +52,11 @@ std::function<void(OpDurations*)> scale_compute(const SharedFactors& factors,
   };
 }
 
-// Adds a change for each kind of op whose factor is not 1. `whose` is "" or "experts' ".
+// Adds a change of the level for each kind of op whose factor is not 1. `whose` is "" or
+// "experts' ".
 template <class IsChanged>
 void add_kinds(const SharedFactors& factors, const Factors& kinds, const char* whose,
-               const IsChanged& is_changed, Changes* changes) {
+               const IsChanged& is_changed, ChangeLevel level, Changes* changes) {
   for (const auto& [kind, factor] : kinds) {
     if (!differs(factor.value)) continue;
     const auto compute_kind = static_cast<OpKind>(kind);
@@ -71,7 +72,7 @@ void add_kinds(const SharedFactors& factors, const Factors& kinds, const char* w
                        [is_changed, compute_kind, by = factor.value](int rank, const Op& op) {
                          return op.kind == compute_kind && is_changed(rank, op) ? by : 1;
                        }),
-         ChangeLevel::Kind});
+         level});
   }
 }
 
@@ -353,10 +354,11 @@ std::vector<Change> changes_of(const Program& program, const OpDurations& base,
   const auto expert_ops = [factors](int rank, const Op& op) {
     return factors->is_of_experts(rank, op);
   };
-  add_kinds(factors, factors->kinds, "", all_ops, &changes);
+  add_kinds(factors, factors->kinds, "", all_ops, ChangeLevel::Kind, &changes);
   add_parts(factors, by_stage(*factors), &changes);
   add_parts(factors, by_rank_of_op(*factors), &changes);
-  add_kinds(factors, factors->expert_kinds, "experts' ", expert_ops, &changes);
+  add_kinds(factors, factors->expert_kinds, "experts' ", expert_ops, ChangeLevel::ExpertKind,
+            &changes);
   add_parts(factors, by_place(factors), &changes);
   add_ops(factors, &changes);
   add_links(factors, &changes);

@@ -15,9 +15,10 @@ namespace tandem {
 // Says what a change's factors are relative to. Its seconds are what it adds to durations that have
 // all changes of the levels before its own.
 enum class ChangeLevel {
-  Kind,   // of kernels and links: the simulated durations
-  Stage,  // those with kinds as measured
-  Other   // those with kinds and stages as measured
+  Kind,        // of kernels and links: the simulated durations
+  Stage,       // those with kinds as measured
+  ExpertKind,  // those with kinds and stages as measured
+  Other        // those with all of these as measured
 };
 
 // A cause of a difference, before a replay tells its seconds.
@@ -29,10 +30,10 @@ struct Change {
 
 std::string times_text(double factor);  // "take 1.2 times as long"
 
-// Returns the changes that turn the simulated durations `base` into the measured ones, in the order
-// in which they apply: kinds of kernels, stages, ranks, experts, single ops, links, single
-// communications, delays, late communications, gaps between steps. They refer to the arguments,
-// which must outlive them.
+// Returns the changes that turn the simulated durations `base` into the measured ones: of kinds of
+// kernels, stages, ranks, experts, single ops, links, single communications, delays, late
+// communications and gaps between steps. They apply by level, and in this order within one. They
+// refer to the arguments, which must outlive them.
 std::vector<Change> changes_of(const Program& program, const OpDurations& base,
                                const ProfiledRun& run);
 
