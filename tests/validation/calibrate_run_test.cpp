@@ -229,6 +229,13 @@ TEST_CASE("the written interval holds the run: the base's does not count where i
   const FrameworkProfile whole = written(apart);
   CHECK(whole.interval_low < 0.9);
   CHECK(whole.interval_high == Approx(1.25 * 1.002).epsilon(1e-3));
+  // So does one that reaches a little into it: the overlap alone would be narrower than either.
+  RunCalibration barely = calibrated(job, before);
+  barely.profile.interval_low = 0.7;
+  barely.profile.interval_high = 0.886;
+  barely.measured_s = 0.88 * before;
+  barely.after_s = 0.88 * before;
+  CHECK(written(barely).interval_high > 1.2);
 }
 
 TEST_CASE("a scenario without a model's prices, and no evidence, are refused") {

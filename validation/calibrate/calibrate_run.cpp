@@ -14,6 +14,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -303,6 +304,9 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
 
 namespace {
 
+// The least overlap of two intervals that both count, as a share of the narrower.
+constexpr double kLeastOverlap = 0.5;
+
 // Returns the interval of runs whose software was calibrated on one other run of their site.
 Result<std::pair<double, double>> calibrated_interval() {
   ASSIGN_OR_RETURN(SourcedFile file,
@@ -315,8 +319,8 @@ Result<std::pair<double, double>> calibrated_interval() {
 }
 
 // Adds the overlap of the base's interval (a bound of 0: it has none) with that of calibrated runs.
-// A run outside the base's speaks against it, and so does an overlap of nothing: the other counts
-// alone. Then widens it to the run.
+// A run outside the base's speaks against it, and so does an overlap of less than half of the
+// narrower of the two: the other counts alone. Then widens it to the run.
 Result<std::string> with_interval(std::string text, const RunCalibration& run, bool experts) {
   ASSIGN_OR_RETURN(auto interval, calibrated_interval());
   auto& [low, high] = interval;
@@ -325,7 +329,9 @@ Result<std::string> with_interval(std::string text, const RunCalibration& run, b
   const double base_high = experts ? base.experts_high : base.interval_high;
   const double off_before = run.measured_s / run.before_s, off = run.measured_s / run.after_s;
   const bool is_in_base = off_before >= base_low && (base_high == 0 || off_before <= base_high);
-  const bool overlaps = base_low <= high && (base_high == 0 || base_high >= low);
+  const double base_end = base_high == 0 ? std::numeric_limits<double>::infinity() : base_high;
+  const double overlap = std::min(high, base_end) - std::max(low, base_low);
+  const bool overlaps = overlap >= kLeastOverlap * std::min(high - low, base_end - base_low);
   const bool narrows = is_in_base && overlaps;
   if (narrows && base_low > 0) low = std::max(low, base_low);
   if (narrows && base_high > 0) high = std::min(high, base_high);
@@ -335,7 +341,7 @@ Result<std::string> with_interval(std::string text, const RunCalibration& run, b
       "{} runs predicted by a software that was calibrated on one other run of their family "
       "(tandem-fit calibrated)",
       narrows      ? "the narrower of its base's and that of"
-      : is_in_base ? "its base's does not overlap it: that of"
+      : is_in_base ? "its base's overlaps it by less than half: that of"
                    : "its base's does not hold the run: that of");
   text = with_value(std::move(text), experts ? "experts_low" : "interval_low", low, why);
   return with_value(std::move(text), experts ? "experts_high" : "interval_high", high, why);

@@ -61,8 +61,9 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
 // constants alone. Else it also has
 // - measured_on and measured_gpus, with the run's own kind added to its base's;
 // - an interval of dense models, or of experts if the run has them: the overlap of the base's with
-//   that of calibrated runs (workload/calibrated_run.toml). If the run lies outside the base's, the
-//   latter counts alone. Either is widened to hold the run.
+//   that of calibrated runs (workload/calibrated_run.toml). If the run lies outside the base's, or
+//   the two overlap by less than half of the narrower, that of calibrated runs counts alone. The
+//   interval is widened to hold the run.
 Result<std::string> calibrated_text(const Scenario& scenario, const RunCalibration& calibration,
                                     const std::string& base, const std::string& source);
 
