@@ -219,21 +219,26 @@ Error no_passes(const Profile& profile) {
                    "PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or Forward 3");
 }
 
-// Says whether the rank begins a microbatch on a stage before it begins it on the stage before: the
-// two are of different chains.
-bool has_two_chains(const ProfileRank& rank) {
-  std::map<std::tuple<int, int, int>, Nanoseconds> begins;  // by step, stage and microbatch
-  for (const ProfileKernel& kernel : rank.kernels) {        // by start
+// Says whether the rank begins a microbatch on a stage before it begins it on an earlier stage: the
+// two are of different chains. `is_counted`: by kernel; empty: all.
+bool has_two_chains(const ProfileRank& rank, const std::vector<bool>& is_counted) {
+  std::map<std::tuple<int, int, int>, Nanoseconds> begins;  // by step, microbatch and stage
+  for (std::size_t i = 0; i < rank.kernels.size(); ++i) {   // by start
+    const ProfileKernel& kernel = rank.kernels[i];
+    if (!is_counted.empty() && !is_counted[i]) continue;
     if (kernel.phase != PassPhase::Forward || kernel.action < 0) continue;
     const ProfileAction& action = rank.actions[kernel.action];
     if (kernel.activity == Activity::Compute && action.stage >= 0 && action.microbatch >= 0)
-      begins.try_emplace({step_of(rank, kernel), action.stage, action.microbatch}, kernel.start_ns);
+      begins.try_emplace({step_of(rank, kernel), action.microbatch, action.stage}, kernel.start_ns);
   }
-  return std::ranges::any_of(begins, [&](const auto& begin) {
-    const auto& [step, stage, microbatch] = begin.first;
-    const auto next = begins.find({step, stage + 1, microbatch});
-    return next != begins.end() && next->second < begin.second;
-  });
+  auto before = begins.begin();
+  for (auto at = begins.begin(); at != begins.end(); before = at++) {
+    const auto& [step, microbatch, stage] = at->first;
+    const bool is_same = step == std::get<0>(before->first) &&
+                         microbatch == std::get<1>(before->first);
+    if (is_same && at->second < before->second) return true;
+  }
+  return false;
 }
 
 // Times in ns of a profile's passes on all ranks.
@@ -250,7 +255,10 @@ PassSamples samples_of_passes(const Profile& profile) {
   };
   PassSamples samples;
   PassSeconds& counted = samples.counted;
-  counted.has_two_chains = std::ranges::any_of(profile.ranks, has_two_chains);
+  const std::vector<std::vector<bool>> counts = window_of(profile).is_counted;
+  for (std::size_t i = 0; i < profile.ranks.size(); ++i)
+    counted.has_two_chains |=
+        has_two_chains(profile.ranks[i], counts.empty() ? std::vector<bool>() : counts[i]);
   for (const RankTimes& rank : times_of(profile)) {
     std::set<int> own_stages;
     for (const auto& [key, values] : rank.passes) {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/traces/profile/kineto_text.h"
+#include "traces/profile/profile_op_times.h"
 
 using namespace tandem;
 
@@ -210,4 +211,21 @@ TEST_CASE("of the sampled rank the kernels that bring batches are of no pass") {
   CHECK(time_in(split, PassPhase::Forward) == 29'281'000);
   CHECK(time_in(split, PassPhase::Backward) == 69'954'000);
   CHECK(phase_in(split, PassPhase::Step)->passes == 1);
+}
+
+TEST_CASE("a rank's later stage that begins a microbatch first is of DualPipe's other chain") {
+  // The third rank of four has stages 2 and 5 of eight.
+  for (const bool is_dual : {true, false}) {
+    KinetoRows rows;
+    const std::string early = is_dual ? "5" : "2", late = is_dual ? "2" : "5";
+    int at = 0;
+    for (const std::string& pass : {early + "F0", late + "F0", late + "B0", early + "B0"}) {
+      rows.push_back(gpu_annotation_row("PP:" + pass, 7, std::to_string(at), "20"));
+      rows.push_back(kernel_row("gemm", 7, std::to_string(at + 1), "18"));
+      at += 30;
+    }
+    const auto passes = pass_seconds(read_rows(rows), 0);
+    REQUIRE(passes.ok());
+    CHECK(passes->has_two_chains == is_dual);
+  }
 }
