@@ -68,8 +68,8 @@ TEST_CASE("kernels of experts count beside the measured time of their kind") {
   for (const Change& change : changes_of(program, base, run))
     told.emplace_back(change.what, change.level);
   REQUIRE(told.size() == 2);
-  CHECK(told[0] == std::pair(std::string("forward kernels take 3 times as long"),
-                             ChangeLevel::Kind));
+  CHECK(told[0] ==
+        std::pair(std::string("forward kernels take 3 times as long"), ChangeLevel::Kind));
   CHECK(told[1] == std::pair(std::string("experts' forward kernels take 1.2 times as long"),
                              ChangeLevel::ExpertKind));
   CHECK(told[0].second < told[1].second);

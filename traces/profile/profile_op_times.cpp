@@ -234,8 +234,8 @@ bool has_two_chains(const ProfileRank& rank, const std::vector<bool>& is_counted
   auto before = begins.begin();
   for (auto at = begins.begin(); at != begins.end(); before = at++) {
     const auto& [step, microbatch, stage] = at->first;
-    const bool is_same = step == std::get<0>(before->first) &&
-                         microbatch == std::get<1>(before->first);
+    const bool is_same =
+        step == std::get<0>(before->first) && microbatch == std::get<1>(before->first);
     if (is_same && at->second < before->second) return true;
   }
   return false;
