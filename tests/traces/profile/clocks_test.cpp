@@ -80,6 +80,19 @@ TEST_CASE("a row that ends late moves no clock where other transfers agree") {
   CHECK(two_ranks(first, second).ranks[1].clock_shift_ns == 0);
 }
 
+TEST_CASE("receives that are mostly late move no clock where some are prompt") {
+  KinetoRows first = steps_of(0), second = steps_of(0);
+  const std::string name = "ncclDevKernel_SendRecv";
+  for (int step = 0; step < 7; ++step) {
+    const std::string at = std::to_string(70 + 100 * step), back = std::to_string(80 + 100 * step);
+    first.push_back(kernel_row(name, 20, at, "8", 8, transfer("send", 0, 1)));
+    second.push_back(kernel_row(name, 20, at, step < 4 ? "3008" : "8", 8, transfer("recv", 0, 1)));
+    second.push_back(kernel_row(name, 21, back, "8", 9, transfer("send", 1, 0)));
+    first.push_back(kernel_row(name, 21, back, "8", 9, transfer("recv", 1, 0)));
+  }
+  CHECK(two_ranks(first, second).ranks[1].clock_shift_ns == 0);
+}
+
 TEST_CASE("ranks that share a clock keep it, wherever their transfers end") {
   const std::string name = "ncclDevKernel_SendRecv";
   const KinetoRows sender = {kernel_row(name, 20, "70", "8", 8, transfer("send", 0, 1))},
