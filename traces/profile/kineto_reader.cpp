@@ -302,9 +302,11 @@ class KinetoRows {
   static Error no_microseconds(const KinetoRow& row, const char* what, std::string_view text) {
     if (text.empty()) return Error{fmt::format("a {} without its {}", row.category, what)};
     constexpr std::size_t kMostShown = 30;
-    const std::string_view first = text.substr(0, text.find_first_of(" \r\n\t"));
-    return Error{
-        fmt::format("a {} with a {} of {} us", row.category, what, first.substr(0, kMostShown))};
+    const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+    const std::string_view value = line.substr(0, line.find_last_not_of(" \t") + 1);
+    const bool is_number = value.find_first_not_of("0123456789.+-eE") == std::string_view::npos;
+    return Error{fmt::format("a {} with a {} of {}{}", row.category, what,
+                             value.substr(0, kMostShown), is_number ? " us" : "")};
   }
 
   static Status check_time(const KinetoRow& row) {

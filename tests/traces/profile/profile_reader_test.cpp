@@ -228,10 +228,10 @@ TEST_CASE("what is no profile is refused in one line that says where and why") {
                 "{\"traceEvents\": [\n{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", "
                 "\"ts\": 1, \"args\": {\"stream\": 7}}]}") ==
         ":2: found a kernel without its length (dur), expected a row of a profile");
-  for (const char* dur : {"-5", "1e300", "NaN", "\"long\""})
+  for (const std::string dur : {"-5", "1e300", "NaN", "\"long\"", "\"3 ms\""})
     CHECK(refused("dur.json", kineto_text({kernel_row("gemm", 7, "1", dur)})) ==
-          fmt::format(
-              ":4: found a kernel with a length (dur) of {} us, expected a row of a profile", dur));
+          fmt::format(":4: found a kernel with a length (dur) of {}{}, expected a row of a profile",
+                      dur, dur == "-5" || dur == "1e300" ? " us" : ""));
   CHECK(refused("broken.json", "{\"traceEvents\": [{\"ph\": \"X\", \"cat\" \"kernel\"}]}")
             .starts_with(":1: found what is no JSON"));
   const std::string zipped = folder / "whole.json.gz";
