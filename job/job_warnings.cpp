@@ -110,12 +110,33 @@ void add_idle_slots(const Scenario& scenario, std::vector<std::string>* lines) {
       scenario.place_of({"cluster.hostfile"}), cluster.slots, cluster.gpus));
 }
 
+// Returns the kinds of operations that each communicator has, by its number.
+std::set<std::pair<std::int32_t, CommKind>> uses_of_communicators(const Program& program) {
+  std::vector<std::vector<std::vector<CommUse>>> by_body;  // and slot
+  for (const Body& body : program.bodies) by_body.push_back(comm_uses(body));
+  std::set<std::pair<std::int32_t, CommKind>> uses;
+  for (const RankRow& rank : program.ranks) {
+    for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot) {
+      for (const CommUse& use : by_body[rank.body][slot])
+        uses.emplace(rank.communicators[slot], use.kind);
+    }
+  }
+  return uses;
+}
+
+bool takes_rings(CommKind kind) {
+  return kind == CommKind::AllReduce || kind == CommKind::AllGather ||
+         kind == CommKind::ReduceScatter;
+}
+
 // Warns of groups that no hierarchical ring fits, as they have unequal parts on their nodes.
 void add_uneven_hierarchy(const Scenario& scenario, const CompiledJob& job,
                           std::vector<std::string>* lines) {
   if (job.site.cluster.spec().collectives != Collectives::Hierarchical) return;
-  for (const Communicator& group : job.program.communicators) {
-    if (group.group_kind == GroupKind::Pipeline || !group.between_nodes) continue;
+  for (const auto& [communicator, kind] : uses_of_communicators(job.program)) {
+    const Communicator& group = job.program.communicators[communicator];
+    if (!takes_rings(kind) || group.group_kind == GroupKind::Pipeline || !group.between_nodes)
+      continue;
     std::map<NodeId, int> on_node;
     for (const Rank member : group.members)
       ++on_node[job.site.cluster.node_of(job.site.placement[index(member)])];
@@ -164,20 +185,9 @@ void add_uncalibrated(const Scenario& scenario, const CompiledJob& job,
   if (!measured.empty() && !spec.name.empty() && measured != spec.name)
     lines->push_back(fmt::format("{}: cluster.calibration was measured on {}, this cluster is {}",
                                  scenario.place_of({"cluster.calibration"}), measured, spec.name));
-  const Program& program = job.program;
-  std::vector<std::vector<std::vector<CommUse>>> uses;  // by body and slot
-  for (const Body& body : program.bodies) uses.push_back(comm_uses(body));
-  std::set<std::pair<std::int32_t, CommKind>> known;
   std::set<std::string> missing;
-  for (const RankRow& rank : program.ranks) {
-    for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot) {
-      const std::int32_t communicator = rank.communicators[slot];
-      for (const CommUse& use : uses[rank.body][slot]) {
-        if (!known.emplace(communicator, use.kind).second) continue;
-        missing.insert(without_row(program.communicators[communicator], use.kind, job.site));
-      }
-    }
-  }
+  for (const auto& [communicator, kind] : uses_of_communicators(job.program))
+    missing.insert(without_row(job.program.communicators[communicator], kind, job.site));
   missing.erase("");
   if (missing.empty()) return;
   lines->push_back(fmt::format(

@@ -31,10 +31,15 @@ TEST_CASE("a cluster says how its collectives go, in flat rings by default") {
 }
 
 TEST_CASE("hierarchical rings that no group fits, as on 8, 8 and 4 GPUs, are a warning") {
-  const auto warnings = [](const std::string& gpus) {
-    const auto job = compile(
-        with({"parallel.tp=1", "parallel.pp=1", "parallel.dp=" + gpus, "cluster.gpus=" + gpus,
-              "parallel.global_batch=" + gpus, "cluster.collectives=hierarchical"}));
+  const auto warnings = [](const std::string& gpus, const Names& more = {}) {
+    Names keys = {"parallel.tp=1",
+                  "parallel.pp=1",
+                  "parallel.dp=" + gpus,
+                  "cluster.gpus=" + gpus,
+                  "parallel.global_batch=" + gpus,
+                  "cluster.collectives=hierarchical"};
+    keys.insert(keys.end(), more.begin(), more.end());
+    const auto job = compile(with(keys));
     REQUIRE(job.ok());
     return job->warnings;
   };
@@ -42,6 +47,10 @@ TEST_CASE("hierarchical rings that no group fits, as on 8, 8 and 4 GPUs, are a w
                                 "of 20 ranks have unequal parts on their 3 nodes and take flat "
                                 "rings"});
   CHECK(warnings("16").empty());
+  // Groups of 12 experts lie unevenly on three nodes, but exchange tokens all to all, in no rings.
+  for (const std::string& line :
+       warnings("24", {"model.experts=12", "model.top_k=2", "parallel.ep=12"}))
+    CHECK(line.find("hierarchical") == std::string::npos);
 }
 
 TEST_CASE("a communicator has its own rate where it is given one, without limit by default") {
