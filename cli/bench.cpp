@@ -19,7 +19,6 @@
 #include "launch/standard_output.h"
 #include "planning/simulate/simulate.h"
 #include "report/text/comm_table.h"
-#include "topology/fabric_shape.h"
 #include "topology/preset.h"
 #include "validation/microbench/comm_fit.h"
 #include "validation/microbench/comm_run.h"
@@ -151,7 +150,8 @@ Status time_all(const CommOptions& options) {
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
                    run_comm_bench(bench, backend, site.cluster, site.placement, options.exec));
   if (!result) return Done{};  // this process is a rank other than 0, which prints
-  if (const std::string idle = idle_nics(site.cluster); !idle.empty()) say("warning: " + idle);
+  const std::string idle = backend == nullptr ? idle_nics(site) : "";
+  if (!idle.empty()) say("warning: " + idle);
   if (options.json) {
     fmt::print(standard_output(), "{}\n", to_json(*result, bench).dump(2));
   } else {

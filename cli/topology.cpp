@@ -201,7 +201,7 @@ Status show(const TopologyOptions& options) {
   ASSIGN_OR_RETURN(Scenario scenario, load_cluster(options.input));
   if (options.gpus > 0) scenario.cluster.gpus = options.gpus;
   ASSIGN_OR_RETURN(Site site, make_changed_site(scenario));
-  if (const std::string idle = idle_nics(site.cluster); !idle.empty()) say("warning: " + idle);
+  if (const std::string idle = idle_nics(site); !idle.empty()) say("warning: " + idle);
   // Listed links are shown whole, whatever part of them the scenario's job has.
   const bool is_whole = options.gpus == 0 && scenario.cluster.spec.cables != nullptr;
   if (is_whole) site.placement = in_order(site.cluster.gpus());

@@ -14,7 +14,6 @@
 #include "job/site.h"
 #include "schedule/lowering/price.h"
 #include "schedule/program/reprice.h"
-#include "topology/fabric_shape.h"
 #include "topology/preset.h"
 
 namespace tandem {
@@ -155,11 +154,7 @@ void add_uneven_hierarchy(const Scenario& scenario, const CompiledJob& job,
 
 void add_idle_nics(const Scenario& scenario, const CompiledJob& job,
                    std::vector<std::string>* lines) {
-  const Cluster& cluster = job.site.cluster;
-  const NodeId first = cluster.node_of(job.site.placement.front());
-  const bool is_on_one = std::ranges::all_of(
-      job.site.placement, [&](DeviceId gpu) { return cluster.node_of(gpu) == first; });
-  const std::string idle = is_on_one ? "" : idle_nics(cluster);
+  const std::string idle = idle_nics(job.site);
   if (!idle.empty())
     lines->push_back(fmt::format("{}: {}", scenario.place_of({"cluster.links_file"}), idle));
 }

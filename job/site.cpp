@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "job/failed_links.h"
 #include "scenarios/hostfile.h"
+#include "topology/fabric_shape.h"
 
 namespace tandem {
 namespace {
@@ -70,6 +72,13 @@ Result<Site> make_changed_site(Scenario scenario) {
 Result<Cluster> make_cluster(const Scenario& scenario) {
   ASSIGN_OR_RETURN(Site site, make_site(scenario));
   return std::move(site.cluster);
+}
+
+std::string idle_nics(const Site& site) {
+  const NodeId first = site.cluster.node_of(site.placement.front());
+  const bool is_on_one = std::ranges::all_of(
+      site.placement, [&](DeviceId gpu) { return site.cluster.node_of(gpu) == first; });
+  return is_on_one ? "" : idle_nics(site.cluster);
 }
 
 Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster) {

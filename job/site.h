@@ -1,6 +1,8 @@
 // Site: a job's cluster, and the GPU of each rank on it: the result of compile()'s first step.
 #pragma once
 
+#include <string>
+
 #include "base/result.h"
 #include "scenarios/scenario.h"
 #include "schedule/lowering/price.h"
@@ -28,6 +30,10 @@ Result<Site> make_changed_site(Scenario scenario);
 
 // Builds the cluster alone, with such errors.
 Result<Cluster> make_cluster(const Scenario& scenario);
+
+// Says how many NICs of a node carry no traffic (topology/fabric_shape.h). Empty, too, if all ranks
+// are on one node.
+std::string idle_nics(const Site& site);
 
 // Returns the GPU of each rank: as listed, round robin over the nodes, or node after node.
 Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster);

@@ -340,6 +340,8 @@ Status Cluster::fail_links(std::span<const LinkId> failed) {
   return Done{};
 }
 
+bool Cluster::has_failed(LinkId link) const { return graph_->routes->has_failed(link); }
+
 bool Cluster::nodes_alike() const { return graph_->nodes_alike; }
 
 std::vector<LinkId> Cluster::route(DeviceId from, DeviceId to) const {

@@ -196,6 +196,7 @@ class Cluster {
   // Takes these links out of all routes. An Error, and no change, if a GPU would have no way left
   // to another.
   Status fail_links(std::span<const LinkId> failed);
+  bool has_failed(LinkId link) const;
 
   // Returns whether all nodes are joined in the same way. They are not after links failed, or with
   // listed cables.

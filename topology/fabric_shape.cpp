@@ -76,6 +76,21 @@ std::map<int, std::int64_t> pairs_of(const SwitchNetwork& network) {
   return pairs;
 }
 
+constexpr int kMostNodes = 64;  // to which the first node's routes are looked at
+
+// Marks the links of all routes between the first node's GPUs and the other's.
+void mark_routes(const Cluster& cluster, int other, std::vector<bool>* is_used) {
+  const int node = cluster.spec().gpus_per_node;
+  std::vector<LinkId> links;
+  for (int gpu = 0; gpu < node * node; ++gpu) {
+    const DeviceId here{gpu / node}, there{other * node + gpu % node};
+    for (const auto& [from, to] : {std::pair(here, there), std::pair(there, here)}) {
+      cluster.route(from, to, &links);
+      for (const LinkId link : links) (*is_used)[index(link)] = true;
+    }
+  }
+}
+
 }  // namespace
 
 Result<FabricShape> fabric_shape(const std::vector<ListedCable>& cables) {
@@ -111,23 +126,29 @@ std::string idle_nics(const Cluster& cluster) {
   if (!spec.cables || cluster.nodes() < 2) return "";
   const auto listed = sites_of(*spec.cables);
   if (!listed.ok()) return "";
-  std::vector<bool> is_used(cluster.links());
-  const int node = spec.gpus_per_node;
-  for (int gpu = 0; gpu < node * node; ++gpu) {
-    const DeviceId here{gpu / node}, there{node + gpu % node};
-    for (const LinkId link : cluster.route(here, there)) is_used[index(link)] = true;
-    for (const LinkId link : cluster.route(there, here)) is_used[index(link)] = true;
-  }
-  std::map<SiteId, bool> nics;  // the first node's that a cable joins to the fabric -> is it used
+  std::map<SiteId, std::vector<LinkId>> nics;  // the first node's -> its links to the fabric
   for (std::size_t i = 0; i < listed->cables.size(); ++i) {
     const auto [from, to] = listed->cables[i];
+    const LinkId there{static_cast<int>(2 * i)}, back{static_cast<int>(2 * i + 1)};
+    if (cluster.has_failed(there) || cluster.has_failed(back)) continue;
     for (const auto& [nic, other] : {std::pair(from, to), std::pair(to, from)}) {
       const Vertex& site = listed->sites[nic];
       if (site.kind != Vertex::Nic || site.node != 0 || listed->sites[other].node >= 0) continue;
-      nics[nic] = nics[nic] || is_used[2 * i] || is_used[2 * i + 1];  // a cable is two links
+      nics[nic].insert(nics[nic].end(), {there, back});
     }
   }
-  const auto used = std::ranges::count_if(nics, [](const auto& nic) { return nic.second; });
+  std::vector<bool> is_used(cluster.links());
+  const auto count_used = [&] {
+    return std::ranges::count_if(nics, [&](const auto& nic) {
+      return std::ranges::any_of(nic.second, [&](LinkId link) { return is_used[index(link)]; });
+    });
+  };
+  std::ptrdiff_t used = 0;
+  const int step = (cluster.nodes() - 1 + kMostNodes - 1) / kMostNodes;
+  for (int node = 1; node < cluster.nodes() && used < std::ssize(nics); node += step) {
+    mark_routes(cluster, node, &is_used);
+    used = count_used();
+  }
   if (used == std::ssize(nics)) return "";
   return fmt::format(
       "{} NICs a node, {} carr{} traffic: a GPU keeps to the nearest, and to one of several as "

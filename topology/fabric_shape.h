@@ -34,8 +34,8 @@ struct FabricShape {
 Result<FabricShape> fabric_shape(const std::vector<ListedCable>& cables);
 
 // Says how many NICs of the first node no route takes, as a GPU keeps to one of several that are as
-// near: "8 NICs a node, 4 carry traffic: ...". Empty: all carry some, or no links are listed, or
-// there is one node.
+// near: "8 NICs a node, 4 carry traffic: ...". NICs whose links have failed do not count. Empty:
+// all carry some, or no links are listed, or there is one node.
 std::string idle_nics(const Cluster& cluster);
 
 }  // namespace tandem

@@ -28,6 +28,8 @@ class Routes {
   // lead to itself or to the fabric.
   Routes(const SiteGraph& graph, std::vector<SiteId> gpus, std::vector<bool> failed);
 
+  bool has_failed(LinkId link) const { return failed_[index(link)]; }
+
   // Fills in the links from one GPU to another, without wires. Returns false if there is no way.
   bool find(int from, int to, std::vector<LinkId>* links) const;
 

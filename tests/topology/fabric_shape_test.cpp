@@ -146,6 +146,19 @@ TEST_CASE("NICs that no route takes are counted") {
       text += fmt::format("{0}.gpu0,{0}.nic{1},50,0\n{0}.nic{1},s{2},10,2\n", node, nic, nic % 2);
   CHECK(idle_nics(built(text)).starts_with("3 NICs a node, 1 carries traffic: "));
   CHECK(idle_nics(built("from,to,GBps,latency_us\nn0.gpu0,s,1,0\n")).empty());  // one node
+  // A NIC that has lost its cable does not count.
+  Cluster cluster = built(text);
+  REQUIRE(cluster.fail_links(std::vector<LinkId>{LinkId{6}, LinkId{7}}).ok());
+  CHECK(idle_nics(cluster).starts_with("2 NICs a node, 1 carries traffic: "));
+}
+
+TEST_CASE("a NIC that leads to some nodes alone is not idle") {
+  std::string text = "from,to,GBps,latency_us\n";
+  for (const char* nic :
+       {"n0.nic0,a", "n0.nic1,b", "n1.nic0,a", "n1.nic1,c", "n2.nic0,b", "n2.nic1,c"})
+    text +=
+        fmt::format("{0}.gpu0,{1},50,0\n{2},10,2\n", std::string(nic, 2), std::string(nic, 7), nic);
+  CHECK(idle_nics(built(text)).empty());
 }
 
 TEST_CASE("a graph to be drawn has a line for each cable and calls nodes by their names") {
