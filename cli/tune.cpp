@@ -154,27 +154,14 @@ Status write_results(const TuneCommand& options, const Scenario& scenario, const
 
 struct LoadedScenario {
   KeySettings sets;  // from --set; the scenario has them, too
-  Scenario scenario;
-  std::string own_refused;  // why simulate refuses the run's own plan; the scenario has another one
+  RunToTune run;
 };
 
-// Loads the run to search plans for. If simulate refuses its own plan, and a search finds other
-// sizes, the scenario has another plan.
 Result<LoadedScenario> load_tuned(const TuneCommand& options) {
   ASSIGN_OR_RETURN(KeySettings sets, parse_sets(options.sets));
-  const auto scenarios = load_scenarios(options.input, sets, options.only);
-  if (scenarios.ok()) {
-    ASSIGN_OR_RETURN(Scenario scenario, only_run(*scenarios, options.input));
-    return LoadedScenario{std::move(sets), std::move(scenario), {}};
-  }
-  const Error refused = scenarios.error();
-  if (refused.place.keys.empty()) return refused;
   ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(options.input));
-  ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file, sets, options.only));
-  if (runs.size() != 1) return refused;
-  Result<Scenario> other = with_another_plan(file, runs.front());
-  if (!other.ok()) return refused;
-  return LoadedScenario{std::move(sets), *std::move(other), refused.text()};
+  ASSIGN_OR_RETURN(RunToTune run, run_to_tune(file, sets, options.only));
+  return LoadedScenario{std::move(sets), std::move(run)};
 }
 
 Status run_tune(TuneCommand options) {
@@ -189,15 +176,15 @@ Status run_tune(TuneCommand options) {
   ASSIGN_OR_RETURN(LoadedScenario loaded, load_tuned(options));
   // A framework sets keys that the scenario leaves open. Then the scenario is loaded again.
   if (tune_options.framework != nullptr) {
-    tune_options.trainer = trainer_settings(*tune_options.framework, loaded.scenario);
+    tune_options.trainer = trainer_settings(*tune_options.framework, loaded.run.scenario);
     for (const auto& [key, value] : tune_options.trainer)
       options.sets.push_back(fmt::format("{}={}", key, value));
     ASSIGN_OR_RETURN(loaded, load_tuned(options));
   }
-  tune_options.own_refused = loaded.own_refused;
-  if (!loaded.own_refused.empty())
-    say("warning: the scenario's own plan is refused, others are searched: " + loaded.own_refused);
-  const Scenario& scenario = loaded.scenario;
+  const auto& [scenario, own_refused] = loaded.run;
+  tune_options.own_refused = own_refused;
+  if (!own_refused.empty())
+    say("warning: the scenario's own plan is refused, others are searched: " + own_refused);
   for (const std::string& note : scenario.notes) say("warning: " + note);
   for (const std::string& doubt : doubts_of_any_plan(scenario)) say("warning: " + doubt);
   ASSIGN_OR_RETURN(const Tuned tuned, search_plans(options, scenario, space, tune_options));

@@ -16,6 +16,7 @@
 #include "planning/size/size.h"
 #include "planning/sweep/sweep.h"
 #include "planning/tune/frameworks.h"
+#include "planning/tune/own_plan.h"
 #include "planning/tune/tune.h"
 #include "planning/what_if/memory_fixes.h"
 #include "report/page/html_page.h"
@@ -74,6 +75,12 @@ Result<std::vector<Scenario>> scenarios_of(const CallParameters& call) {
 Result<Scenario> scenario_of(const CallParameters& call) {
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_of(call));
   return only_run(scenarios, call.path, kOnly);
+}
+
+Result<RunToTune> run_to_tune_of(const CallParameters& call) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(call.sets));
+  ASSIGN_OR_RETURN(const ScenarioFile file, file_of(call));
+  return run_to_tune(file, sets, call.only, kOnly);
 }
 
 // Returns the only run, with order and layout chosen where they were open.
@@ -398,14 +405,15 @@ Result<std::string> tune_plan(const CallParameters& call, const std::vector<std:
     ASSIGN_OR_RETURN(options.framework, framework_named(framework));
     space = space.run_by(*options.framework);
   }
-  ASSIGN_OR_RETURN(Scenario scenario, scenario_of(call));
+  ASSIGN_OR_RETURN(RunToTune run, run_to_tune_of(call));
   // A framework sets keys that the scenario leaves open. Then the scenario is read again.
   if (options.framework != nullptr) {
     CallParameters narrowed = call;
-    options.trainer = trainer_settings(*options.framework, scenario);
+    options.trainer = trainer_settings(*options.framework, run.scenario);
     for (const auto& [key, value] : options.trainer) narrowed.sets.push_back(key + "=" + value);
-    ASSIGN_OR_RETURN(scenario, scenario_of(narrowed));
+    ASSIGN_OR_RETURN(run, run_to_tune_of(narrowed));
   }
+  options.own_refused = run.own_refused;
   ASSIGN_OR_RETURN(options.engine, available_engine(call));
   if (!std::isinf(seconds)) options.seconds = seconds;
   options.stop = [interrupt] { return interrupt->pending(); };
@@ -414,7 +422,7 @@ Result<std::string> tune_plan(const CallParameters& call, const std::vector<std:
     on_better(
         fmt::format("{:.4g} s: {}", to_seconds(found.iteration_ns), plan_text(found.candidate)));
   };
-  ASSIGN_OR_RETURN(const Tuned tuned, tune(scenario, space, options));
+  ASSIGN_OR_RETURN(const Tuned tuned, tune(run.scenario, space, options));
   return json_line(to_json(tuned));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -62,6 +63,23 @@ Result<Scenario> with_another_plan(const ScenarioFile& file, const RunSettings& 
     }
   }
   return made;
+}
+
+Result<RunToTune> run_to_tune(const ScenarioFile& file,
+                              const std::vector<std::pair<std::string, Setting>>& sets,
+                              const std::string& only, std::string_view by) {
+  const auto scenarios = load_scenarios(file, sets, only);
+  if (scenarios.ok()) {
+    ASSIGN_OR_RETURN(Scenario scenario, only_run(*scenarios, file.path, by));
+    return RunToTune{std::move(scenario), {}};
+  }
+  const Error refused = scenarios.error();
+  if (refused.place.keys.empty()) return refused;
+  ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file, sets, only));
+  if (runs.size() != 1) return refused;
+  Result<Scenario> other = with_another_plan(file, runs.front());
+  if (!other.ok()) return refused;
+  return RunToTune{*std::move(other), refused.text()};
 }
 
 }  // namespace tandem

@@ -2,7 +2,10 @@
 // search can begin.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "scenarios/scenario.h"
@@ -17,5 +20,16 @@ bool is_cleared_by_search(std::string_view key);
 // rules allow. Its places are those of all its keys. Errors: a value of a wrong type or range; no
 // such ranks keep the rules; the run does not state its GPUs.
 Result<Scenario> with_another_plan(const ScenarioFile& file, const RunSettings& run);
+
+struct RunToTune {
+  Scenario scenario;
+  std::string own_refused;  // why simulate refuses the run's own plan; the scenario has another one
+};
+
+// Returns the file's only run, to search plans for. If simulate refuses its own plan, and a search
+// finds other sizes, the scenario has another plan. Errors: as only_run() and load_scenarios().
+Result<RunToTune> run_to_tune(const ScenarioFile& file,
+                              const std::vector<std::pair<std::string, Setting>>& sets,
+                              const std::string& only, std::string_view by = "--only");
 
 }  // namespace tandem

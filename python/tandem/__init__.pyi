@@ -230,7 +230,8 @@ class Tuned:
     assumes: str | None
     best: list[Plan]
     rules: Plan | None
-    own: Plan
+    own: Plan | None
+    own_refused: str | None
     refined: list[Numbers]
     verdicts: list[Numbers]
     def to_dict(self) -> dict[str, Any]: ...

@@ -35,7 +35,9 @@ class Tuned(_Shown, _Document):
     def __init__(self, numbers):
         super().__init__(numbers)
         self.best = [Plan(found) for found in numbers["best"]]
-        self.own = Plan(numbers["own"])
+        # None: the scenario's own plan is refused, which own_refused says.
+        self.own = Plan(numbers["own"]) if numbers["own"] else None
+        self.own_refused = numbers.get("own_refused")
         # The best of the plans that keep the training guides' rules.
         self.rules = Plan(numbers["rules"]) if "rules" in numbers else None
 

@@ -172,6 +172,13 @@ class SameAsTheProgram(unittest.TestCase):
         tuned = tandem.tune(SMALL, framework="fsdp", among={"train.zero": 3})
         self.assertEqual(timeless(tuned.to_dict()), timeless(printed))
 
+    def test_a_search_goes_on_where_the_own_plan_is_refused(self):
+        among = {"parallel.tp": [1, 2], "schedule.order": "1f1b", "train.zero": 1}
+        tuned = tandem.tune(SMALL, {"parallel.tp": 3}, among=among)
+        self.assertIsNone(tuned.own)
+        self.assertTrue(tuned.own_refused)
+        self.assertIn(tuned.best[0].plan["parallel.tp"], (1, 2))
+
     def test_a_sizing_is_that_of_the_program(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "scenario.toml")
