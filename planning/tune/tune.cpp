@@ -276,6 +276,17 @@ std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) 
   return cleared;
 }
 
+// Adds the keys of a refused own plan that the best plan, in its place, does not set.
+void clear_refused(const Scenario& base, const Candidate& best, std::vector<std::string>* cleared) {
+  const auto settings = plan_settings(best);
+  for (const std::string& key : Space::own_keys()) {
+    const bool is_known =
+        std::ranges::find(*cleared, key) != cleared->end() ||
+        std::ranges::any_of(settings, [&](const auto& s) { return s.first == key; });
+    if (base.places.contains(key) && !is_known) cleared->push_back(key);
+  }
+}
+
 // Returns Tuned::assumes. ZeRO 2 and 3 without cuts of the model count as DeepSpeed's
 // (trainer_of()).
 std::string assumed_trainer(const Scenario& base, const Space& space) {
@@ -469,6 +480,8 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   tuned.finalists = play_best(base, space, found.best, found.by_rules, &levels, is_late, options);
   const Result<RunResult>& winner = tuned.finalists.front().result;
   if (!winner.ok() && !is_late()) return winner.error();
+  if (!options.own_refused.empty())
+    clear_refused(base, tuned.finalists.front().candidate, &tuned.cleared);
   if (std::ranges::any_of(refinements, &Refinement::any))
     refine(base, refinements, is_late, options, &tuned);
   if (options.detail == Detail::Timeline && !is_late())

@@ -123,6 +123,23 @@ TEST_CASE("tandem tune searches though the scenario's own plan is refused, and s
   check("small.toml --set parallel.dp=4", "small.toml:15: found cluster.gpus = 8, expected ");
   check("small.toml --set parallel.micro_batch=3", "small.toml:12: found parallel.global_batch");
   check("small.toml --set 'parallel.layers_per_stage=[5,2]'", "--set: ");
+  // The printed plan is simulated without the keys that were refused and that it does not set.
+  for (const auto& [key, set] :
+       {std::pair{"parallel.expert_tp", "=2"},
+        std::pair{"schedule.vocabulary", "=parallel --set parallel.pp=1"}}) {
+    const std::string tune = std::string("tune small.toml --set ") + key + set + few;
+    const auto tuned = nlohmann::json::parse(box.tandem(tune).out);
+    CHECK(tuned["own"].is_null());
+    CHECK(tuned["cleared"] == nlohmann::json{key});
+    const std::string text = box.tandem(tune.substr(0, tune.rfind(' ')) + " --wide").out;
+    const std::string begin = "The first plan: tandem ";
+    const std::size_t at = text.find(begin) + begin.size();
+    INFO(text);
+    const Ran again = box.tandem(text.substr(at, text.find('\n', at) - at) + " --json");
+    REQUIRE(again.status == 0);
+    CHECK(nlohmann::json::parse(again.out)[0]["iteration_s"] ==
+          tuned["best"][0]["simulate"]["iteration_s"]);
+  }
   // What no plan mends stays an error.
   check_refused(box.tandem("tune small.toml --set parallel.global_batch=0" + few), "--set: ");
   check_refused(box.tandem("tune small.toml --set parallel.tp=two" + few), "--set: ");
