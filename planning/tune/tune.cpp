@@ -473,9 +473,12 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   tuned.bound_ns = std::min(found.result.bound_ns, tuned.best_ns);
   if (options.framework != nullptr) {
     tuned.framework = options.framework->name;
-    if (options.own_refused.empty())
+    if (options.own_refused.empty()) {
       tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base),
                                      !base.job.plan.layers_per_stage.empty());
+      const bool has_name = !traits_of(base.job.order).name.empty() || base.job.plan.pp == 1;
+      tuned.own_is_known = has_name && tuned.cleared.empty();
+    }
   }
   tuned.finalists = play_best(base, space, found.best, found.by_rules, &levels, is_late, options);
   const Result<RunResult>& winner = tuned.finalists.front().result;

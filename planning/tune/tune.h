@@ -77,8 +77,9 @@ struct Tuned {
   // Says whose memory plans count where nothing names a framework; empty: something does, or all
   // count alike.
   std::string assumes;
-  std::string own_breaks;   // the framework's rule that the scenario's own plan breaks; empty: none
-  std::string own_refused;  // of options; then "own" is no finalist
+  std::string own_breaks;  // the framework's rule that the scenario's own plan breaks; empty: none
+  bool own_is_known = true;  // false: rules cannot tell whether the framework runs that plan
+  std::string own_refused;   // of options; then "own" is no finalist
 };
 
 struct TuneOptions {

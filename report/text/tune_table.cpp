@@ -194,13 +194,15 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
   for (const auto& [key, value] : plan_settings(best.candidate, best.refinement))
     first_plan += fmt::format(" --set {}={}", key, value);
   text += "\n" + wrapped_command(first_plan, width) + "\n";
-  if (!tuned.framework.empty())
-    text += wrapped(
-        fmt::format(
-            "All{} are plans that {} runs{}.\n", tuned.own_breaks.empty() ? "" : " but own",
-            tuned.framework,
-            tuned.own_breaks.empty() ? "" : "; own breaks its rule '" + tuned.own_breaks + "'"),
-        width);
+  if (!tuned.framework.empty()) {
+    const bool breaks = !tuned.own_breaks.empty();
+    text += wrapped(fmt::format("All{} are plans that {} runs{}.\n",
+                                breaks || !tuned.own_is_known ? " but own" : "", tuned.framework,
+                                breaks ? "; own breaks its rule '" + tuned.own_breaks + "'"
+                                : tuned.own_is_known ? ""
+                                                     : ", and own may be one"),
+                    width);
+  }
   if (!tuned.assumes.empty()) text += wrapped(tuned.assumes + "\n", width);
   if (!tuned.cleared.empty())
     text += wrapped(fmt::format("In a scenario without {}, which the search's plans do not have.\n",
