@@ -13,6 +13,8 @@
 #include "interop/topology/compose.h"
 #include "interop/topology/nccl_rates.h"
 #include "interop/topology/topologies.h"
+#include "scenarios/fields.h"
+#include "topology/cluster_keys.h"
 #include "topology/fabric_shape.h"
 #include "topology/listed_cables.h"
 #include "topology/preset.h"
@@ -34,6 +36,15 @@ constexpr std::array kSettable = {
     SettableNumber{"cluster.inter_latency_us", &PresetNode::inter_latency_us, 1},
     SettableNumber{"cluster.oversubscription", &PresetNode::oversubscription, 1}};
 
+// Checks the value as a scenario's key of that name.
+Status check_value(std::string_view key, const KeyValue& value) {
+  ClusterSpec spec;
+  for (const BoundKey<ClusterSpec>& bound : cluster_keys()) {
+    if (bound.key.name() == key) return set_by(bound, key, {value, "--set"}, &spec);
+  }
+  return Done{};
+}
+
 // Keys that no scenario has beside links, and that no number of the links follows from.
 constexpr std::array kNeverBesideLinks = {"cluster.nics_per_node", "cluster.fabric",
                                           "cluster.nodes_per_leaf", "cluster.nics_on_switch"};
@@ -54,10 +65,10 @@ Result<PresetNode> node_with_sets(PresetNode node, const std::map<std::string, K
     if (const auto* whole = std::get_if<std::int64_t>(&set->second))
       value = static_cast<double>(*whole);
     if (const auto* number = std::get_if<double>(&set->second)) value = *number;
-    if (!(value > 0 && value < 1e6))
-      return Error{fmt::format("--set: found no number above 0 and below 1e6 as {}", settable.key)};
+    RETURN_IF_ERROR(check_value(settable.key, set->second));
     node.*settable.number = value * settable.unit;
     node.nic_is_set |= settable.number == &PresetNode::nic_GBps;
+    node.oversubscription_is_set |= settable.number == &PresetNode::oversubscription;
   }
   return node;
 }
@@ -70,19 +81,19 @@ bool is_same(const ComposedCluster& a, const ComposedCluster& b) {
 }
 
 // Notes the numbers that --set gave the links. Refuses one that makes no difference.
-Status note_sets(const ImportedTopology& topology, const PresetNode& preset, const PresetNode& own,
+Status note_sets(const ImportedTopology& topology, const PresetNode& own,
                  const ClusterImportOptions& options, const ComposeOptions& wanted,
                  ComposedCluster* composed) {
   for (const SettableNumber& settable : kSettable) {
     if (!options.sets.contains(std::string(settable.key))) continue;
-    PresetNode without = own;
-    without.*settable.number = preset.*settable.number;
-    if (settable.number == &PresetNode::nic_GBps) without.nic_is_set = false;
-    ASSIGN_OR_RETURN(const ComposedCluster other, compose(topology, without, wanted));
+    PresetNode changed = own;
+    changed.*settable.number = 2 * (own.*settable.number) + 1;
+    ASSIGN_OR_RETURN(const ComposedCluster other, compose(topology, changed, wanted));
     const double value = own.*settable.number / settable.unit;
-    if (without.*settable.number != own.*settable.number && is_same(*composed, other))
-      return Error{fmt::format("--set: found {} = {:g}, expected none: the files say it",
-                               settable.key, value)};
+    if (is_same(*composed, other))
+      return Error{fmt::format(
+          "--set: found {} = {:g}, expected none: no number of these links follows from it",
+          settable.key, value)};
     composed->assumed.push_back(
         fmt::format("{} = {:g} of the links, by --set: no file says it", settable.key, value));
   }
@@ -201,8 +212,8 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
     return Error::at(sources.front().path, same.error().message);
   if (topology.node && topology.node->states_nvlinks && options.sets.contains("cluster.intra_GBps"))
     return Error{"--set: found cluster.intra_GBps, expected none: the files say a node's NVLinks"};
-  const PresetNode of_preset = preset_node(preset_name, spec);
-  ASSIGN_OR_RETURN(const PresetNode preset, node_with_sets(of_preset, options.sets));
+  ASSIGN_OR_RETURN(const PresetNode preset,
+                   node_with_sets(preset_node(preset_name, spec), options.sets));
   ComposeOptions wanted{.gpus = options.gpus};
   if (!options.hosts.empty()) {
     auto hosts = parse_hostlist(options.hosts);
@@ -211,7 +222,7 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   }
   auto composed = compose(topology, preset, wanted);
   if (!composed.ok()) return Error::at(sources.front().path, composed.error().message);
-  RETURN_IF_ERROR(note_sets(topology, of_preset, preset, options, wanted, &*composed));
+  RETURN_IF_ERROR(note_sets(topology, preset, options, wanted, &*composed));
   if (const Status joined = check_joined(&*composed, preset_name, spec); !joined.ok())
     return Error::at(sources.front().path, joined.error().message);
   const std::int64_t gpus = std::int64_t{composed->nodes} * composed->gpus_per_node;

@@ -208,11 +208,11 @@ void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset,
     cluster->left_out.push_back(
         fmt::format("switches without a host below them: {}", hostlist_of(empty)));
   cluster->assumed.push_back(fmt::format(
-      "a leaf's uplinks carry {} its hosts' NICs do, as in {}, and switches above never block: "
-      "the files state no rate",
+      "a leaf's uplinks carry {} its hosts' NICs do, {}, and switches above never block: the files "
+      "state no rate",
       preset.oversubscription == 1 ? "what"
                                    : fmt::format("1/{:g} of what", preset.oversubscription),
-      preset.preset));
+      preset.oversubscription_is_set ? "by --set" : "as in " + preset.preset));
   if (roots.size() < 2) return;
   for (const std::string& root : roots)
     cluster->cables.push_back({root, hosts.core, uplinks.at(root)});

@@ -20,7 +20,8 @@ struct PresetNode {
   int gpus = 0, nics = 0;  // of a node
   double intra_GBps = 0, intra_efficiency = 1, intra_latency_us = 0;
   double nic_GBps = 0, inter_efficiency = 1, inter_latency_us = 0;
-  bool nic_is_set = false;  // nic_GBps is the user's, of each NIC
+  bool nic_is_set = false;               // nic_GBps is the user's, of each NIC
+  bool oversubscription_is_set = false;  // by the user
   double oversubscription = 1;
   std::vector<std::vector<int>> nvlinks;  // [i][j]: how many join GPUs i and j, if no switch does
   bool nvls = false;

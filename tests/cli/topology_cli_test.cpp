@@ -180,7 +180,15 @@ TEST_CASE("an imported cluster's links have the numbers of --set that no file sa
                 "--set: found cluster.intra_GBps, expected none: the files say a node's NVLinks");
   check_refused(box.tandem(import + "cluster.fabric=star"),
                 "--set: found cluster.fabric beside files of a cluster, expected none");
-  check_refused(box.tandem(import + "cluster.nic_Gbitps=fast"), "--set: found no number above 0");
+  for (const auto& [set, error] :
+       {std::pair{"cluster.nic_Gbitps=fast", "cluster.nic_Gbitps = \"fast\", expected a number"},
+        std::pair{"cluster.nic_Gbitps=0", "cluster.nic_Gbitps = 0, expected a number above 0"},
+        std::pair{"cluster.oversubscription=0.5",
+                  "cluster.oversubscription = 0.5, expected a number of at least 1"}})
+    check_refused(box.tandem(import + set), std::string("--set: found ") + error);
+  check_done(box.tandem(import + "cluster.inter_latency_us=0 --set cluster.oversubscription=2"));
+  CHECK(box.read("mine.toml").find("carry 1/2 of what its hosts' NICs do, by --set, ") !=
+        std::string::npos);
 }
 
 TEST_CASE("a node of another generation than --cluster's is refused") {
@@ -256,6 +264,11 @@ TEST_CASE("an imported DGX H100 takes the times of the preset") {
   }
   box.file("topo.xml", bare + "</system>\n");
   check_done(box.tandem("import topo.xml --gpus 32 -o mine.toml"));
+  // The preset's NICs have 400, too, and all hosts hang on one switch.
+  for (const std::string key : {"cluster.nic_Gbitps", "cluster.oversubscription"})
+    check_refused(
+        box.tandem("import topo.xml --gpus 32 -o no.toml --set " + key + "=400"),
+        "--set: found " + key + " = 400, expected none: no number of these links follows from it");
   box.file("job.toml",
            "[model]\nlayers = 8\nhidden = 1024\nheads = 16\nseq = 1024\nvocab = 32000\n"
            "[parallel]\ntp = 4\npp = 2\ndp = 4\nglobal_batch = 32\n[cluster]\n");
