@@ -146,5 +146,22 @@ TEST_CASE("tandem tune searches though the scenario's own plan is refused, and s
   check_refused(box.tandem("tune small.toml --set cluster.gpus_per_node=3" + few), "--set: ");
 }
 
+TEST_CASE("whether the framework runs an own plan is said where its rules can tell") {
+  const Sandbox box;
+  box.file("small.toml", kSmall);
+  const auto said = [&](const std::string& sets) {
+    return box
+        .tandem(
+            "tune small.toml --set overlap.p2p=false --framework megatron --keep 1 "
+            "--engine ideal --wide --among parallel.cp=1 --among parallel.tp=2" +
+            sets)
+        .out;
+  };
+  const std::string unknown = "All but own are plans that megatron runs, and own may be one.\n";
+  CHECK(said("").find("All are plans that megatron runs.\n") != std::string::npos);
+  CHECK(said(" --set schedule.order=auto").find(unknown) != std::string::npos);
+  CHECK(said(" --set overlap.batch_p2p=false").find(unknown) != std::string::npos);
+}
+
 }  // namespace
 }  // namespace tandem
