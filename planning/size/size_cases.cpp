@@ -9,6 +9,7 @@
 
 #include "base/split.h"
 #include "planning/size/size.h"
+#include "planning/tune/refinement.h"
 #include "planning/tune/rules.h"
 
 namespace tandem {
@@ -31,13 +32,22 @@ bool is_bought(std::string_view key) {
          std::ranges::find(kBought, key.substr(kCluster.size())) != kBought.end();
 }
 
+// Whether the --among of a sizing takes the value.
+bool is_for_among(const std::string& key, const Setting& setting) {
+  const auto space = Space::among({key + "=" + setting.text()});
+  const std::vector<Refinement> unrefined_alone = {{}};
+  return space.ok() && refinements_in(*space) == unrefined_alone;
+}
+
 Status check_sets(const std::vector<std::pair<std::string, Setting>>& sets) {
   const std::vector<std::string> chosen = Space::own_keys();
   for (const auto& [key, setting] : sets) {
     if (key == "cluster.gpus") return setting.error(key, "size.gpus: a list of GPUs to try");
     if (std::ranges::find(chosen, key) != chosen.end())
       return setting.error(
-          key, fmt::format("--among {}={}: the search chooses the plan", key, setting.text()));
+          key, is_for_among(key, setting)
+                   ? fmt::format("--among {}={}: the search chooses the plan", key, setting.text())
+                   : "none: the search chooses the plan, and compares plans that are not refined");
     if (is_bought(key))
       return setting.error(key,
                            "it in a candidate's own lines, beside its price: here it would change "

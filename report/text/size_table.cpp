@@ -353,12 +353,15 @@ std::string size_warnings(const SizeResult& result) {
 std::string size_notes(const SizeResult& result) {
   const bool all_played = std::ranges::all_of(
       result.sized, [](const SizedJob& job) { return job.on_engine || !job.result; });
-  const std::string unused =
-      result.unused_keys.empty()
+  std::vector<std::string> chosen = result.unused_keys;
+  const bool states_gpus = std::erase(chosen, "cluster.gpus") > 0;
+  std::string unused =
+      chosen.empty()
           ? ""
           : fmt::format(
                 "The search chooses {}, whatever the file states; --among says from what.\n",
-                fmt::join(result.unused_keys, ", "));
+                fmt::join(chosen, ", "));
+  if (states_gpus) unused += "cluster.gpus of the file does not count: size.gpus says it.\n";
   return explanatory_notes(results(result)) + unused +
          (all_played ? ""
                      : "Only the answers were played on the chosen engine. Other machines have the "

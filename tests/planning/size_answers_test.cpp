@@ -9,6 +9,7 @@
 #include <string>
 
 #include "planning/size/answer_text.h"
+#include "report/text/size_table.h"
 #include "tests/needs.h"
 #include "tests/sandbox.h"
 #include "tests/text.h"
@@ -49,6 +50,24 @@ TEST_CASE("the buyer's question is answered in a sentence") {
   const double days =
       work / (run["gpus"].get<double>() * peak * run["simulate"]["mfu"].get<double>()) / 86400;
   CHECK(run["economics"]["ideal_days"].get<double>() == Approx(days).epsilon(0.005));
+}
+
+TEST_CASE("a key of a plan that counts for nothing names what does, if something does") {
+  const Sandbox sandbox;
+  for (const auto& [key, value] :
+       {std::pair{"schedule.vocabulary", "parallel"}, std::pair{"parallel.layout", "auto"},
+        std::pair{"schedule.order", "auto"}})
+    check_refused(
+        sandbox.tandem(fmt::format("size '{}/scenarios/procurement.toml' --set {}={}",
+                                   TANDEM_SOURCE_DIR, key, value)),
+        fmt::format("--set: found {} = {}, expected none: the search chooses the plan, and "
+                    "compares plans that are not refined",
+                    key, value));
+  SizeResult result;
+  result.unused_keys = {"parallel.tp", "cluster.gpus"};
+  CHECK(size_notes(result) ==
+        "The search chooses parallel.tp, whatever the file states; --among says from what.\n"
+        "cluster.gpus of the file does not count: size.gpus says it.\n");
 }
 
 TEST_CASE("a price below ten cents has two digits, as others have at least") {
