@@ -99,6 +99,7 @@ Remade remade(const std::vector<SizeCase>& cases, const SizeResult& result,
       job.result->interval_s.reset();  // this factor stands for the whole of its error
     }
     job.economics = economics_of(changed[job.of], job, times);
+    make_endless_if_failing(changed[job.of].inputs, &job.economics);
   }
   Remade now;
   for (const Machine& machine : result.machines)

@@ -216,8 +216,11 @@ std::string tier_rows(const SizeResult& result, int width) {
 // Writes a row for each input, the one that moves the recommended machine most first.
 std::string tornado_rows(const SizeResult& result, int width) {
   using Row = const TornadoBar&;
-  const auto both = [](double low, double high) {
-    return fmt::format("{:+.1f} to {:+.1f} %", 100 * low, 100 * high);
+  const auto one = [](double change) {
+    return std::isfinite(change) ? fmt::format("{:+.1f}", 100 * change) : std::string("-");
+  };
+  const auto both = [=](double low, double high) {
+    return fmt::format("{} to {} %", one(low), one(high));
   };
   const auto is_interval = [](Row r) { return r.low == 0; };  // of predictions: no factors
   const std::vector<Column<TornadoBar>> columns = {

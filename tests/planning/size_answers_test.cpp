@@ -525,6 +525,17 @@ TEST_CASE("days and costs of nodes that fail faster than they are repaired are n
   }
 }
 
+TEST_CASE("an input at whose end nodes fail too fast has no end there") {
+  const std::string file =
+      "gpus = [8]\ndays = 3000\nyears = 9\n" + offers("price.node = 300e3", "price.node = 310e3");
+  const std::string often = kFewPlans + "--set failures.gpu_mtbf_hours=3600 ";
+  const Json failures = bar(answered(file, often), "failures");
+  CHECK(failures["days_low"].is_number());
+  CHECK(failures["days_high"].is_null());
+  CHECK(std::regex_search(ran_with(file, often + "--wide").out,
+                          std::regex("failures .* to - % .*: none in time")));
+}
+
 TEST_CASE("all rates of a run that is scaled to the chosen engine's go together") {
   need_simgrid();
   const Json result = answered(R"(days = 1
