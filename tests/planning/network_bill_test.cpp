@@ -96,6 +96,10 @@ TEST_CASE(
   ClusterSpec spec = preset_of("dgx-h100");
   spec.nics_per_node = 1;
   CHECK(bill_of(spec, 1).cables() == 0);
+  ClusterSpec fast = spec;
+  fast.nic_bytes_per_s = 1600 * Gbit;  // no switch is so fast, and one node needs none
+  CHECK(bill_of(fast, 1).switches() == 0);
+  CHECK(!network_bill(fast, 2).ok());
   CHECK(bill_of(spec, 64, "QM9700").switches() == 1);
   CHECK(bill_of(spec, 65, "QM9700").tiers == 2);
   CHECK(bill_of(spec, 2048, "QM9700").tiers == 2);
