@@ -62,6 +62,16 @@ void take_step(std::string_view line, LineFigures* figures) {
   }
 }
 
+// Whether the line has the word as lines of iterations do, with a number of theirs, and is no
+// prose.
+bool is_of_iteration(std::string_view line, const LogWord& row) {
+  const auto has_number = [&](const StepWord& word) {
+    return count_behind(line, word.word).has_value();
+  };
+  return line.find(row.word) != line.npos &&
+         (!row.beside.empty() || std::ranges::any_of(kIterationWords, has_number));
+}
+
 // Returns the bytes of a unit of memory in this line: `unit`, unless the line names another, as in
 // "memory (GB) | max allocated: 31.0". 0: the named one is not known.
 double bytes_of_unit(std::string_view line, double unit) {
@@ -286,7 +296,7 @@ std::optional<LineFigures> figures_in(std::string_view line) {
   for (const LogWord& row : kWords) {
     if (!row.beside.empty() && line.find(row.beside) == std::string_view::npos) continue;
     const auto number = number_behind(line, row.word);
-    if (!number && row.what == Figure::Seconds && line.find(row.word) != std::string_view::npos) {
+    if (!number && row.what == Figure::Seconds && is_of_iteration(line, row)) {
       LineFigures none;
       none.has_no_time = true;
       return none;

@@ -162,6 +162,7 @@ TEST_CASE("iterations whose time is no number above 0 do not count, and are told
   std::string text = kSmallLogArguments;
   for (int i = 1; i <= 20; ++i) text += iteration_line(i, "1500.0", "400.0");
   for (const char* ms : {"0.0", "-1500.0", "nan"}) text += iteration_line(21, ms, "400.0");
+  text += "elapsed time per iteration (ms): see the lines above\n";  // prose, no iteration
   const Json log = compared(box, text);
   CHECK(log.at("iterations") == 17);
   CHECK(has(log.at("warnings").dump(),
