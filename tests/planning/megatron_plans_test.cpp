@@ -242,7 +242,8 @@ TEST_CASE("a plan that lists its layers breaks no rule of even cuts") {
     const Framework& framework = **framework_named(name);
     const Candidate own = candidate_of(base);
     CHECK(broken_rule(framework, base, own).starts_with(rule));
-    CHECK_FALSE(broken_rule(framework, base, own, true).starts_with(rule));
+    INFO(name);
+    CHECK(broken_rule(framework, base, own, true).empty());
   }
 }
 

@@ -187,6 +187,7 @@ price.node = 300e3
 )",
                                "--engine ideal --among parallel.tp=1 --among parallel.pp=1");
   CHECK(result["sure"]["machine"].get<double>() == Approx(1));
+  REQUIRE(!result["tornado"].empty());
   for (const Json& one : result["tornado"]) CHECK(one["flips_to"].is_null());
 }
 
