@@ -67,7 +67,7 @@ TEST_CASE("./dev install builds what is installed, and copies it") {
 TEST_CASE("no test is among what is installed") {
   const Folder folder;
   const std::string file = folder / "inputs";
-  if (!fs::exists(std::string(TANDEM_BINARY_DIR) + "/build.ninja")) FAIL("skipped: no Ninja here");
+  if (!fs::exists(TANDEM_BINARY_DIR "/build.ninja")) FAIL("skipped: no Ninja here");
   const std::string command =
       fmt::format("ninja -C '{}' -t inputs installed >'{}'", TANDEM_BINARY_DIR, file);
   if (std::system(command.c_str()) != 0) FAIL("skipped: this Ninja tells no inputs");

@@ -200,7 +200,7 @@ TEST_CASE("what is no fabric of known switches is refused") {
 }
 
 TEST_CASE("the documentation lists every switch") {
-  std::ifstream page(std::string(TANDEM_SOURCE_DIR) + "/docs/planning.md");
+  std::ifstream page(TANDEM_SOURCE_DIR "/docs/planning.md");
   std::set<std::string> lines;
   for (std::string line; std::getline(page, line);) lines.insert(line);
   for (const SwitchModel& model : switch_models()) {
