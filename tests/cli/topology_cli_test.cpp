@@ -22,7 +22,7 @@ const std::string kJob =
 
 TEST_CASE("cyclic placement deals whole nodes, whatever number of GPUs is asked for") {
   const Sandbox box;
-  box.file("dealt.toml", "[cluster]\npreset = \"dgx-h100\"\nplacement = \"cyclic\"\n");
+  box.file("dealt.toml", "[cluster]\npreset = \"dgx-h100\"\nplacement = \"cyclic\"\ngpus = 16\n");
   check_refused(box.tandem("topology dealt.toml --gpus 12"),
                 "found 12 GPUs with cyclic placement, expected whole nodes: a multiple of 8");
 }
