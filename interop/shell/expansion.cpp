@@ -184,13 +184,11 @@ std::string ShellReader::parenthesised() {
     } else if (c == '(' && (!is_quoted || before == '$')) {  // in "..." brackets count as "$(...)"
       ends += ')';
       has_arithmetic |= before == '(';
-    } else if (is_quoted) {
-      continue;
-    } else if (c == '#' && (is_blank(before) || before == '\n')) {
+    } else if (!is_quoted && c == '#' && (is_blank(before) || before == '\n')) {
       while (!at_end() && peek() != '\n') take();
-    } else if (c == '<' && peek() == '<' && !has_arithmetic) {
+    } else if (!is_quoted && c == '<' && peek() == '<' && !has_arithmetic) {
       pass_here_end();
-    } else if (c == '\n') {
+    } else if (!is_quoted && c == '\n') {
       here_documents();
     }
   }

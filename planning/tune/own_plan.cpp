@@ -73,7 +73,7 @@ Result<RunToTune> run_to_tune(const ScenarioFile& file,
     ASSIGN_OR_RETURN(Scenario scenario, only_run(*scenarios, file.path, by));
     return RunToTune{std::move(scenario), {}};
   }
-  const Error refused = scenarios.error();
+  const Error& refused = scenarios.error();
   if (refused.place.keys.empty()) return refused;
   ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file, sets, only));
   if (runs.size() != 1) return refused;
