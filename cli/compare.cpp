@@ -106,8 +106,7 @@ void add_compare(const Command& app) {
   command.footer(
       "Example: tandem compare simulated.csv measured.csv --perfetto both.json\n"
       "         tandem compare job.toml profiles/ --report both.html");
-  command.run([options] { return run(*options); },
-              [options] { return input_of(*options); });
+  command.run([options] { return run(*options); }, [options] { return input_of(*options); });
 }
 
 }  // namespace tandem

@@ -43,7 +43,7 @@ struct PassSeconds {
   int stages = 0, microbatches = 0, stages_a_rank = 0;  // 0: unknown
   // Stages are of two chains that run against each other, as DualPipe's. Each has the microbatches.
   bool has_two_chains = false;
-  std::vector<double> forward_by_stage;                 // to show where stages differ
+  std::vector<double> forward_by_stage;  // to show where stages differ
 };
 
 // Returns the times of passes. If the profile does not tell passes apart, a rank's time is divided
